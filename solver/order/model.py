@@ -1,6 +1,6 @@
 r"""Model 6: the order in which every queue issues its instructions, across tiles, operators and sub-batches.
 
-CP-SAT decides a window of a schedule: the order of the tasks that begin in it, so that all ends earlier.
+CP-SAT decides a window of a schedule: the order of the tasks at some places in a row, so that all ends earlier.
 Everything before the window stays where it is, and everything after it keeps its order. For task i of the window with
 duration d_i (that of the schedule, waits for links included), lags l_ij, release r_i (when all before the window is
 done) and tail q_i (from its end to the end of all: the longest path through what comes after the window, queues in

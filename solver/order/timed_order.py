@@ -19,7 +19,8 @@ from .model import Window
 
 @dataclass(frozen=True)
 class Timing:
-    """Tasks in an order: when each starts and stops, when links are free after each, and what the whole takes."""
+    """Tasks in an order, in cycles: when each starts and stops, when links are free after each, and the longest path
+    through them, from the begin of all to the end of all."""
 
     starts: list[float]
     stops: list[float]
@@ -30,8 +31,9 @@ class Timing:
 class TimedOrder:
     """The order of a schedule, to be changed.
 
-    Times of tasks are right up to a place, :attr:`timed`; a change leaves those behind it for :meth:`time_until`. What
-    comes after a task (its tail) is that of the schedule: changes are to be tried from the first task to the last.
+    A change leaves the times of tasks behind it for :meth:`time_until`. What comes after a task (its tail) is that of
+    the schedule: changes are to be tried from the first task to the last, and one in front of an earlier change is
+    judged by the tails from before that.
     """
 
     def __init__(self, problem: OrderProblem, schedule: Schedule) -> None:
@@ -50,7 +52,7 @@ class TimedOrder:
         idle = (0.0,) * len(problem.tasks.link_rates)
         self._link_free = [idle] * (len(self.tasks) + 1)
         """When links are free before the task at each place."""
-        self.timed = 0
+        self._timed = 0
 
     def places(self, tasks: Iterable[int]) -> list[int]:
         """Where these tasks are, from the first place to the last."""
@@ -58,13 +60,14 @@ class TimedOrder:
 
     def time_until(self, place: int) -> None:
         """Time the tasks before this place, as far as changes before them have not been followed yet."""
-        if place > self.timed:
-            tasks = self.tasks[self.timed : place]
-            self._put(range(self.timed, place), tasks, self._timing(range(self.timed, place), tasks))
+        if place > self._timed:
+            tasks = self.tasks[self._timed : place]
+            self._put(range(self._timed, place), tasks, self._timing(range(self._timed, place), tasks))
 
     def change(self, places: range, tasks: Sequence[int]) -> bool:
-        """Give these places this order of their tasks if the whole takes fewer cycles then.
+        """Give these places this order of their tasks if the longest path through them, with links, gets shorter by it.
 
+        The whole takes fewer cycles then if no other path is as long.
         Where dependences do not allow it, a task comes as soon after its place in ``tasks`` as they do.
         """
         self.time_until(places.start)
@@ -117,7 +120,7 @@ class TimedOrder:
         spans = self._spans(tasks)
         free = {number: self._freed(number, first) for number, (first, _) in spans.items()}
         stop: dict[int, float] = {}
-        timing = Timing([], [], [], 0.0)
+        starts, stops, free_links = list[float](), list[float](), list[tuple[float, ...]]()
         cycles = 0.0
         for task in tasks:
             start = free[queue[task]]
@@ -130,9 +133,9 @@ class TimedOrder:
                 links[link] = max(links[link], begin) + crossing / rates[link]
                 end = max(end, links[link])
             free[queue[task]] = stop[task] = end
-            timing.starts.append(start)
-            timing.stops.append(end)
-            timing.links.append(tuple(links))
+            starts.append(start)
+            stops.append(end)
+            free_links.append(tuple(links))
             cycles = max(cycles, end + cost.latency)
             for other, lag in problem.before[task]:
                 if self._place[other] >= places.stop:
@@ -141,7 +144,7 @@ class TimedOrder:
             cycles = max(cycles, free[number] + self._rest_of_queue(number, last))
         for link, rest in enumerate(self._link_tail[places.stop]):
             cycles = max(cycles, links[link] + rest)
-        return Timing(timing.starts, timing.stops, timing.links, cycles)
+        return Timing(starts, stops, free_links, cycles)
 
     def _put(self, places: range, tasks: Sequence[int], timing: Timing) -> None:
         """These tasks at these places, at these times."""
@@ -155,7 +158,7 @@ class TimedOrder:
         for number, own in queues.items():
             for rank, task in enumerate(own, min(self._rank[task] for task in own)):
                 self._queues[number][rank], self._rank[task] = task, rank
-        self.timed = places.stop
+        self._timed = places.stop
 
     def _as_allowed(self, tasks: Sequence[int]) -> list[int]:
         """In this order, but each after those that it waits for."""

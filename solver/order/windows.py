@@ -1,8 +1,8 @@
 """CP-SAT on windows of a schedule, from its begin to its end, again and again as long as that helps.
 
-A few windows are solved at a time, independent questions for workers. Each answer is judged by what the whole takes
-with it (:mod:`.timed_order`), and one that helps is given to all tasks behind the window that are equal to its own
-(:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched any more.
+A few windows are solved at a time, independent questions for workers. Each answer is judged by the longest path
+through its window (:mod:`.timed_order`), and one that helps is given to all tasks behind the window that are equal to
+its own (:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched any more.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ WINDOW_WALL_CLOCK = 10.0
 """Seconds after which the clock ends a window; its deterministic limit is to come long before."""
 TOGETHER = 4
 """Windows that are solved before their answers are judged. Chosen."""
-SEARCH_SECONDS, TIMING_SECONDS = 2.5e-4, 1e-5
-"""About what each task of a window takes that is searched, and each task of the whole in a pass."""
+SEARCH_SECONDS, COPY_SECONDS, TIMING_SECONDS = 2.5e-4, 2e-5, 1e-5
+"""About what each task of a window takes that is searched, each of a copy that is tried, and each of the whole in a
+pass."""
 COVERED = 0.75
-"""A window of which such a part is in the order of an equal one is not searched. Chosen."""
+"""A window of which such a part has been given the order of equal tasks is not searched. Chosen."""
 SPREAD = 3
 """Equal tasks are left as they are if they are among more than so many times as many others. Chosen."""
 
@@ -62,7 +63,7 @@ def improve_windows(
             # A longer timeout pays for more windows.
             effort = replace(effort, limited=effort.limited or one.unpaid)
             fruitless += 1
-            for order in (one.order.tasks, *reversed(one.earlier)):
+            for order in one.orders:
                 timed = problem.in_order(order)
                 if timed.cycles < best.cycles:
                     best, fruitless = timed, 0
@@ -76,22 +77,33 @@ def improve_windows(
 class WindowPass:
     """One pass of windows over the order of a schedule, and what it took in counted ``seconds``.
 
-    ``unpaid``: there were more windows to search than the seconds paid for.
+    ``unpaid``: there were more windows to search, or more copies to try, than the seconds paid for.
     """
 
     def __init__(self, problem: OrderProblem, schedule: Schedule, equal: EqualTasks) -> None:
         self.order = TimedOrder(problem, schedule)
         self.seconds, self.effort = 0.0, NO_EFFORT
         self.unpaid, self.interrupted = False, False
-        self.earlier: list[list[int]] = []
-        """The order after the last two powers of two of changes, for where all of them together take longer: transfers
-        that begin at other times meet on links in another order."""
         self._changes = 0
+        # After the last two powers of two of changes.
+        self._earlier: list[list[int]] = []
         self._equal = equal
         # (the place of the first, which copy, its tasks in the order to try)
         self._copies: list[tuple[int, int, tuple[int, ...]]] = []
         self._numbers = count()
         self._copied = np.zeros(len(schedule.order), dtype=np.bool_)
+
+    @property
+    def orders(self) -> list[list[int]]:
+        """With all changes, and with about a half and a quarter of them; none if nothing has changed.
+
+        All together may take longer: transfers that begin at other times meet on links in another order, and what was
+        changed in front of an earlier change was judged by what came behind it before.
+        """
+        if not self._changes:
+            return []
+        everything = list(self.order.tasks)
+        return [everything, *(order for order in reversed(self._earlier) if order != everything)]
 
     def search(self, windows: Sequence[range], seconds: float, seed: int, workers: Workers | None) -> None:
         """Change the order by windows, given by their places, and by copies where the seconds pay for no more."""
@@ -108,12 +120,13 @@ class WindowPass:
                     questions[places] = window
                     self.seconds += takes
             for places, answer in zip(questions, _answers(list(questions.values()), seed, workers), strict=True):
-                self.effort += replace(answer.effort, points=())
+                # Longer timeouts do not give a window more.
+                self.effort += replace(answer.effort, points=(), limited=False)
                 if answer.interrupted:
                     self.interrupted = True
                     return
                 if answer.tasks is not None and self._change(places, answer.tasks):
-                    self._copy(answer.tasks, places.start)
+                    self._copy(answer.tasks, places.start, seconds)
 
     def _change(self, places: range, tasks: Sequence[int]) -> bool:
         """Change the order if that helps."""
@@ -121,19 +134,25 @@ class WindowPass:
         if changed:
             self._changes += 1
             if self._changes.bit_count() == 1:
-                self.earlier = [*self.earlier[-1:], list(self.order.tasks)]
+                self._earlier = [*self._earlier[-1:], list(self.order.tasks)]
         return changed
 
     def _is_copy(self, places: range) -> bool:
-        """Whether most tasks at these places are in the order of equal ones."""
+        """Whether most tasks at these places have been given the order of equal ones."""
         return bool(np.mean(self._copied[self.order.tasks[places.start : places.stop]]) > COVERED)
 
-    def _copy(self, tasks: tuple[int, ...], place: int) -> None:
-        """Try this order on all equal tasks behind this place, when the pass comes to them."""
+    def _copy(self, tasks: tuple[int, ...], place: int, seconds: float) -> None:
+        """Try this order on all equal tasks behind this place that the seconds pay for, when the pass comes to them."""
+        takes = COPY_SECONDS * len(tasks)
         for copy in self._equal.copies(tasks):
             first = self.order.places(copy)[0]
-            if first > place:
-                heappush(self._copies, (first, next(self._numbers), copy))
+            if first <= place:
+                continue
+            if self.seconds + takes > seconds:
+                self.unpaid = True
+                return
+            self.seconds += takes
+            heappush(self._copies, (first, next(self._numbers), copy))
 
     def _try_copies(self, place: int) -> None:
         """Try the order of equal tasks on those that begin before this place."""
@@ -143,10 +162,11 @@ class WindowPass:
             places = range(own[0], own[-1] + 1)
             if len(places) > SPREAD * len(copy):
                 continue
-            tasks = self.order.tasks[places.start : places.stop]
+            before = self.order.tasks[places.start : places.stop]
+            tasks = list(before)
             for where, task in zip(own, copy, strict=True):
                 tasks[where - places.start] = task
-            if self._change(places, tasks):
+            if tasks == before or self._change(places, tasks):
                 self._copied[list(copy)] = True
 
 
@@ -193,7 +213,7 @@ def _answers(windows: Sequence[Window], seed: int, workers: Workers | None) -> I
         yield solve_window(window, seed) if answer is None else answer
 
 
-def pass_windows(count: int, width: int, offset: int) -> list[range]:
-    """Windows of ``count`` places that follow each other, the first one shorter by ``offset``."""
-    firsts = range(-offset if offset < count else 0, count, width)
-    return [range(max(0, first), min(count, first + width)) for first in firsts]
+def pass_windows(places: int, width: int, offset: int) -> list[range]:
+    """Windows of so many places that follow each other, the first one shorter by ``offset``."""
+    firsts = range(-offset if offset < places else 0, places, width)
+    return [range(max(0, first), min(places, first + width)) for first in firsts]
