@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
@@ -24,7 +23,7 @@ from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver import plan
 from girih.solver.baselines.graphturbo.group import LONGEST
-from girih.solver.options import Options, Planned, Strategy
+from girih.solver.options import Options, Strategy
 from girih.solver.subproblem.time_budget import FREE_OPS, SEARCHES, SHORT, rounds
 from girih.solver.switches import checked
 from tests.support import graphs
@@ -77,16 +76,8 @@ def with_capacity(role: str, capacity: int) -> Machine:
 # Timeouts.
 
 
-def searched_for_years() -> Planned:
-    """The plan of a graph that is small enough for that."""
-    return plan(two_convolutions(), TINY, Options(YEARS))
-
-
 def two_convolutions() -> Graph:
     return graphs.chain(2, size=4, channels=8, dtype="float32")
-
-
-once_searched_for_years = cache(searched_for_years)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -99,11 +90,13 @@ def test_timeouts_of_years_end_by_themselves_with_the_same_plan() -> None:
     began = time.monotonic()
     alone = checked(["smaller-memories"])
     options = Options(YEARS, disabled=alone), Options(1e308, disabled=alone)
-    longest = [once_searched_for_years(), *(plan(two_convolutions(), TINY, o) for o in options)]
+    everything = Options(YEARS)
+    longest = [plan(two_convolutions(), TINY, o) for o in (everything, everything, *options)]
     # Ten times what it takes on an idle machine: the point is that it ends.
     assert time.monotonic() - began < 300
     assert all(p.log.status in ("optimal", "exhausted") and not p.log.more_time_helps for p in longest)
-    assert longest[1].plan == longest[2].plan
+    assert sha256(longest[0].plan) == sha256(longest[1].plan)
+    assert longest[2].plan == longest[3].plan
 
 
 def test_no_search_of_a_model_is_longer_than_the_last_round_says() -> None:
@@ -296,7 +289,7 @@ def test_a_graph_of_too_many_operators_for_its_timeout_gets_the_first_plan() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sampled(["chain", "fan", "joined fan"], 2))
+@pytest.mark.parametrize("kind", sampled(["chain", "fan", "joined fan"], 3))
 def test_thousands_of_operators_are_planned_and_lowered(kind: str) -> None:
     """Seconds of this process, so that a busy machine is no failure; it takes about a minute for the chain."""
     graph = long_chain(5000) if kind == "chain" else fan(1000, joined=kind == "joined fan")
@@ -305,6 +298,5 @@ def test_thousands_of_operators_are_planned_and_lowered(kind: str) -> None:
     assert time.process_time() - began < 300
 
 
-def test_equal_plans_for_equal_questions_at_the_edges() -> None:
+def test_equal_plans_without_time() -> None:
     assert len({sha256(plan(network(), TINY, Options(0.0)).plan) for _ in range(2)}) == 1
-    assert sha256(searched_for_years().plan) == sha256(once_searched_for_years().plan)

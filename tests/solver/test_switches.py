@@ -49,12 +49,12 @@ def test_every_switch_has_a_sentence() -> None:
 
 
 def grouped() -> list[Any]:
-    """Two switches at a time, and in thorough runs each alone."""
+    """Three switches at a time, and in thorough runs each alone."""
     cases: list[Any] = []
     for network in NETWORKS:
         names = [switch for switch in SWITCHES if (switch in WITH_ATTENTION) == (network == NETWORKS[1])]
         cases += [
-            pytest.param(network, names[i : i + 2], id="-".join(names[i : i + 2])) for i in range(0, len(names), 2)
+            pytest.param(network, names[i : i + 3], id="-".join(names[i : i + 3])) for i in range(0, len(names), 3)
         ]
         cases += [pytest.param(network, [name], id=name, marks=pytest.mark.thorough) for name in names]
     return cases

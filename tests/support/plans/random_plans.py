@@ -68,6 +68,8 @@ class _Drawing:
         self.tiles = tiles * crowded
         self.instances = 3 * crowded
         self.cells = Cells(graph)
+        self.walks: dict[tuple[str, Box], list[Box]] = {}
+        """By operator and the part of its result that a core computes."""
 
     def plan(self) -> Plan:
         segments = tuple(self.segments())
@@ -222,8 +224,10 @@ class _Drawing:
         done: dict[str, list[Box]] = {}
         made_here = {name for op in self.graph.ops for name in op.outputs}
         while waiting:
-            ready = [s for s in waiting if self.is_ready(segments[s.segment], s.instance, done, made_here)]
-            step = self.rng.choice(ready) if eager else waiting[0]
+            step = waiting[0]
+            if eager:
+                ready = [s for s in waiting if self.is_ready(segments[s.segment], s.instance, done, made_here)]
+                step = self.rng.choice(ready)
             waiting.remove(step)
             segment = segments[step.segment]
             for name in self.graph.op[segment.ops[0]].outputs if not segment.tiles else ():
@@ -271,8 +275,14 @@ class _Drawing:
                         return False
         return True
 
-    def weight_boxes(self, op: Op, tile: Tile, cell: Cell) -> Iterator[Box]:
+    def weight_boxes(self, op: Op, tile: Tile, cell: Cell) -> list[Box]:
         """The tiles of the stationary operand in the order of the walk."""
+        key = op.name, cell.ops[op.name].tensors[op.output]
+        if key not in self.walks:
+            self.walks[key] = list(self.weight_walk(op, tile, cell))
+        return self.walks[key]
+
+    def weight_walk(self, op: Op, tile: Tile, cell: Cell) -> Iterator[Box]:
         assert op.contraction is not None
         stage = op.stages[op.contraction]
         right = stage.reads[1]
@@ -520,7 +530,8 @@ class _Drawing:
             )  # fmt: skip
 
         def borders(dim: int) -> list[int]:
-            inside = {b[dim].lo for b in walked if not any(o[dim].lo < b[dim].lo < o[dim].hi for o in walked)}
+            spans = {(b[dim].lo, b[dim].hi) for b in walked}
+            inside = {at for at, _ in spans if not any(lo < at < hi for lo, hi in spans)}
             return sorted(inside | {box[dim].lo, box[dim].hi})
 
         dim = max(range(len(box)), key=lambda d: (len(borders(d)), self.rng.random()))
