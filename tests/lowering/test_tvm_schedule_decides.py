@@ -42,7 +42,7 @@ def points(spec: CellSpec) -> int:
     return sum(prod(loop.extent for loop in stage.loops) for stage in spec.stages)
 
 
-@pytest.mark.parametrize("drawn", sampled([("tiny-transformer", 2), ("tiny-cnn", 0)], 2))
+@pytest.mark.parametrize("drawn", sampled([("tiny-transformer", 2), ("tiny-cnn", 4)], 2))
 def test_tvm_schedule_decides(drawn: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """No tile loop is left in any function, and the tiles are others where they can be read in reasonable time."""
     name, seed = drawn
@@ -67,9 +67,12 @@ def test_tvm_schedule_decides(drawn: tuple[str, int], monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(lower_to_loops, "apply", unscheduled)
     assert not any("npu.tile" in lowered(scheduled(*key))["main"].script() for key in several)
+    compared = 0
     for (spec, tile_plan), expected in scheduled_tiles.items():
         unscheduled_tiles = attempt(spec, tile_plan)
         assert expected is not None
-        assert unscheduled_tiles is None or (
-            (unscheduled_tiles.class_of, unscheduled_tiles.classes) != (expected.class_of, expected.classes)
-        ), spec
+        if unscheduled_tiles is not None:
+            compared += 1
+            same = (unscheduled_tiles.class_of, unscheduled_tiles.classes) == (expected.class_of, expected.classes)
+            assert not same, spec
+    assert compared, "no operator could be read without a schedule"

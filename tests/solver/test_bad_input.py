@@ -92,7 +92,7 @@ def test_timeouts_of_years_end_by_themselves_with_the_same_plan() -> None:
     options = Options(YEARS, disabled=alone), Options(1e308, disabled=alone)
     everything = Options(YEARS)
     longest = [plan(two_convolutions(), TINY, o) for o in (everything, everything, *options)]
-    # Ten times what it takes on an idle machine: the point is that it ends.
+    # Some seven times what it takes on an idle machine: the point is that it ends.
     assert time.monotonic() - began < 300
     assert all(p.log.status in ("optimal", "exhausted") and not p.log.more_time_helps for p in longest)
     assert sha256(longest[0].plan) == sha256(longest[1].plan)

@@ -283,6 +283,7 @@ class _Drawing:
         return self.walks[key]
 
     def weight_walk(self, op: Op, tile: Tile, cell: Cell) -> Iterator[Box]:
+        """What :meth:`weight_boxes` remembers: several instances and both memories ask for the same."""
         assert op.contraction is not None
         stage = op.stages[op.contraction]
         right = stage.reads[1]
