@@ -150,10 +150,11 @@ class _Search:
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
         self.decomposition = Decomposition(self.master, self.subproblem, incumbent)
         rates = Rates(
-            len(graph.ops),
-            lambda: candidates.priced_roots,
-            lambda: candidates.priced_count,
-            lambda: self.subproblem.predicted,
+            roots=lambda: candidates.priced_roots,
+            columns=lambda: candidates.priced_count,
+            built_slots=lambda: self.subproblem.built_slots,
+            repredicted_slots=lambda: self.subproblem.repredicted_slots,
+            predicted_operators=lambda: self.subproblem.predicted,
         )
         self.spending = Spending(self.record, rates, options.timeout)
         self._rounds = rounds
@@ -263,6 +264,7 @@ class _Search:
             self.graph, self.machine, self.subproblem.cells, LEVELS[level], self.options.seed, self.incumbent.note
         )
         plan = replace(heuristics.plan().plan, strategy=self.options.strategy)
+        self.subproblem.count_built(plan)
         self.incumbent.offer(0, plan)
 
     # The steps of a round.
@@ -323,7 +325,7 @@ class _Search:
         """Plans for less memory, each of a search of its own: of hints, and with the searches of this round."""
         if "smaller-memories" in self.options.disabled:
             return
-        builder = self.subproblem.builder
+        subproblem = self.subproblem
 
         def solve(machine: Machine) -> Plan | None:
             if not self._next(LESS_MEMORY):
@@ -346,7 +348,7 @@ class _Search:
             return None if incumbent.best is None else incumbent.best.plan
 
         def timed(plan: Plan) -> Plan:
-            return builder.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
+            return subproblem.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
 
         def offer(plan: Plan, origin: str) -> None:
             with self._step(LESS_MEMORY):

@@ -12,43 +12,46 @@ from dataclasses import dataclass
 
 from ..cpsat.log import Record
 
-COUNTED_ROOT = 0.03
+COUNTED_ROOT = 0.01
 """Seconds for each operator with which segments end that was priced, however many columns it has, beside
-:data:`COUNTED_COLUMN`: 0.002 to 0.075 fit MobileNet-V2, ResNet-50, DenseNet-121, ViT and Conformer on seven
-machines. This and the next figure are of runs of up to 24 operators."""
+:data:`COUNTED_COLUMN`. All seconds here are of `stcp920`, one process and an idle host unless it says otherwise."""
 COUNTED_COLUMN = 0.0006
-"""Seconds for each column of segmentation: these networks took 0.0004 to 0.0007 beside :data:`COUNTED_ROOT`, and from
-0.4 to 1.5 times the sum of both. Later, whole networks on an idle host took 4 s where 4 were counted (ViT), 10 where it
-were 7 (Conformer), 18 where it were 5 (MobileNet-V2), and 77 where it were 29 (DenseNet-121)."""
-COUNTED_PLAN = 0.01
-"""Seconds for each operator of each plan, besides what is counted below: searches of a timeout of 60 s for seven
-networks of 55 to 324 operators on `stcp920` took from 0.6 to 1.4 times what was counted, with 0.0125 here."""
+"""Seconds for each column of segmentation. With both, 6 s are counted for Conformer, 3 for ViT, 4 for ResNet-50 and
+MobileNet-V2, and 24 for DenseNet-121, which took 4, 2, 5, 8 and 35."""
+COUNTED_BUILT_SLOT = 0.004
+"""Seconds for each slot of each plan that is built, with both of its predictions, and without the searches for it:
+these networks took 0.003 to 0.007, BERT at 512 positions 0.008."""
+COUNTED_REPREDICTED_SLOT = 0.0013
+"""Seconds for each slot of each plan that is only predicted again: these networks took 0.0011 to 0.0016, BERT
+0.0045."""
 COUNTED_SEARCH = 9.0
 """Seconds for each deterministic second of CP-SAT. Those of residency, which are most, took 8 to 12, of addresses 22
 (while residency's were searched, too), and of tiles 3."""
-COUNTED_PREDICTION = 0.005
-"""Seconds for each operator that is predicted to choose tiles for each other, each time: MobileNet-V2, Conformer
-and ViT on `stcp920`, and MobileNet-V2 on `gaudi`, took 0.0024 to 0.0031, ResNet-50 on `stcp920` 0.006, and MobileNet-V2
-on `ascend310`, which stages, 0.006."""
+COUNTED_PREDICTION = 0.0035
+"""Seconds for each operator that is predicted to choose tiles for each other, each time: these networks took 0.0023 to
+0.0043, and MobileNet-V2 on `ascend310`, which stages, 0.006 on a slower host."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What is counted: ``ops`` are the operators of the network, ``roots`` and ``columns`` tell how many segmentation
-    has priced, and ``predicted`` how many operators were predicted to choose their tiles."""
+    """What is counted, each as a function that tells how many there were so far.
 
-    ops: int
+    ``roots`` and ``columns``: priced by segmentation; ``built_slots``: of plans that were built; ``repredicted_slots``:
+    of plans that were only predicted again; ``predicted_operators``: to choose tiles for each other.
+    """
+
     roots: Callable[[], int]
     columns: Callable[[], int]
-    predicted: Callable[[], int]
+    built_slots: Callable[[], int]
+    repredicted_slots: Callable[[], int]
+    predicted_operators: Callable[[], int]
 
     def seconds(self, record: Record) -> float:
         """About what it took to come to a record, without its parts."""
-        plans = sum(run.model == "plan" for run in record.own_runs)
-        searched = sum(run.deterministic_seconds for run in record.own_runs)
         columns = COUNTED_ROOT * self.roots() + COUNTED_COLUMN * self.columns()
-        predicted = COUNTED_PREDICTION * self.predicted()
-        return columns + predicted + COUNTED_PLAN * plans * self.ops + COUNTED_SEARCH * searched
+        plans = COUNTED_BUILT_SLOT * self.built_slots() + COUNTED_REPREDICTED_SLOT * self.repredicted_slots()
+        searched = COUNTED_SEARCH * sum(run.deterministic_seconds for run in record.own_runs)
+        return columns + plans + searched + COUNTED_PREDICTION * self.predicted_operators()
 
 
 class Spending:

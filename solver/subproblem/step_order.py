@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...ir.box import Box, hull, is_empty
 from ...ir.graph import Graph
-from ...ir.plan import Segment, Step
+from ...ir.plan import Plan, Segment, Step
 from ...ir.semantics.cell import Cells, count
 from ..switches import ALL_ON, Disabled
 
@@ -33,6 +33,16 @@ def orders(
     if "step-orders" in disabled:
         return (segment_by_segment(segments),)
     return tuple(dict.fromkeys((segment_by_segment(segments), depth_first(graph, cells, segments))))
+
+
+def order_like(graph: Graph, cells: Cells, plan: Plan, segments: Sequence[Segment]) -> tuple[Step, ...] | None:
+    """The order for ``segments``, segment by segment or depth first, as ``plan`` has it for its own; ``None`` if it is
+    both or neither."""
+    by_segment = plan.steps == segment_by_segment(plan.segments)
+    by_depth = plan.steps == depth_first(graph, cells, plan.segments)
+    if by_segment == by_depth:
+        return None
+    return segment_by_segment(segments) if by_segment else depth_first(graph, cells, segments)
 
 
 def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.machine import Machine
-from ...ir.plan import Segment, Solved, Step
+from ...ir.plan import Plan, Segment, Solved, Step
 from ...ir.semantics.cell import Cells
 from ..effort import Effort, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun, Options
@@ -44,6 +44,10 @@ class Subproblem:
         self.builder = PlanBuilder(
             graph, machine, self.cells, options.seed, note, options.disabled, live, any_plan=any_plan
         )
+        self.built_slots = 0
+        """Slots of the plans that were built, or came from the heuristics."""
+        self.repredicted_slots = 0
+        """Slots of the plans that were only predicted again."""
         self._workers = workers
         self._searched = Searched(machine, options.disabled, options.seed)
         self.is_layerwise = options.strategy == "layerwise"
@@ -128,12 +132,22 @@ class Subproblem:
                     for run in runs:
                         self.note(run)
                 if isinstance(answer, EvaluatedPlan):
+                    self.count_built(answer.plan)
                     answer = replace(answer, plan=replace(answer.plan, solved=(*above, *answer.plan.solved)))
                 yield answer
         finally:
             for pending in under_way:
                 if pending is not None:
                     pending.cancel()
+
+    def count_built(self, plan: Plan) -> None:
+        """What a search has cost includes that of this plan."""
+        self.built_slots += len(plan.slots)
+
+    def timed(self, plan: Plan) -> Plan:
+        """A changed plan, or one for another machine, with what is predicted for it, checked."""
+        self.repredicted_slots += len(plan.slots)
+        return self.builder.timed(plan)
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:
         """Log the answer of a model."""

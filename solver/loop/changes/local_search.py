@@ -14,15 +14,17 @@ from dataclasses import replace
 
 from ....ir.plan import Plan, Segment, Solved
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
+from ...subproblem.step_order import order_like
 from ...subproblem.tiling_alternatives import TiledSegment
 from ..evaluate import evaluate_segments, evaluate_tiled
 from .plan_neighbourhood import Neighbourhood
 from .readdress import readdress
 from .resegment import aligned, bare, coarser, longest_first
 
-PREDICTED_BETWEEN_PLANS = 25
+PREDICTED_BEFORE_PLAN = (4, 32)
 """How often, for each operator of the network, operators are predicted to choose tiles for each other until a whole
-plan is built with those that were chosen. Chosen: a plan with its searches counts as 3 to 13 predictions for each."""
+plan is built with those that were chosen: at first, and at most; each time, it is twice as often as the time before.
+Chosen: segments that take longest come first, and what a timeout ends before the next plan is lost."""
 
 
 def improve(around: Neighbourhood) -> None:
@@ -56,7 +58,7 @@ def align(around: Neighbourhood, plan: Plan) -> tuple[Neighbourhood, Plan]:
 
 def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
     """The better plan of this one and one with fewer instances, where the prediction says that they take the cores less
-    time."""
+    time; they run in an order of the same kind."""
     subproblem = around.subproblem
     segments = bare(subproblem.graph, plan.segments)
     fewer = coarser(subproblem.graph, around.candidates, segments)
@@ -68,7 +70,9 @@ def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
     if all(t.segment.instances == s.instances for t, s in zip(tiled, segments, strict=True)):
         subproblem.builder.discard("tiling", (choice.effort for t in tiled for choice in t.choices))
         return plan
-    answer = evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan))
+    allowed = "step-orders" not in subproblem.options.disabled
+    steps = order_like(subproblem.graph, subproblem.cells, plan, [t.segment for t in tiled]) if allowed else None
+    answer = evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps)
     return _better(around, plan, answer)
 
 
@@ -82,6 +86,7 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
     segments, kept = plan.segments, dict[int, TiledSegment]()
     chosen, predicted = dict[int, TiledSegment](), subproblem.predicted
     left = longest_first(plan)
+    enough, most = (count * len(subproblem.graph.ops) for count in PREDICTED_BEFORE_PLAN)
     while left:
         if around.incumbent.is_over or not around.paid():
             # What was chosen since the last plan is lost: a longer search would not stop here to build one.
@@ -94,8 +99,9 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
         equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(segments[j], cuts)) is not None}
         left = [j for j in left if j not in equal]
         chosen |= equal
-        enough = subproblem.predicted - predicted >= PREDICTED_BETWEEN_PLANS * len(subproblem.graph.ops)
-        if (left and not enough) or all(_is_tiled_like(t.segment, segments[j]) for j, t in chosen.items()):
+        if (left and subproblem.predicted - predicted < enough) or all(
+            _is_tiled_like(t.segment, segments[j]) for j, t in chosen.items()
+        ):
             continue
         tiled = [
             chosen.get(j) or kept.get(j) or subproblem.kept_tiles(segment, cuts, iteration)
@@ -105,7 +111,7 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
         better = _better(around, plan, answer)
         if better is not plan:
             plan, segments, kept = better, tuple(t.segment for t in tiled), dict(enumerate(tiled))
-        chosen, predicted = {}, subproblem.predicted
+        chosen, predicted, enough = {}, subproblem.predicted, min(2 * enough, most)
     return plan
 
 

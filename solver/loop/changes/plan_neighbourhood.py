@@ -46,7 +46,7 @@ class Neighbourhood:
         """A changed plan with its prediction."""
         # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
         unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
-        return self.subproblem.builder.timed(unbounded)
+        return self.subproblem.timed(unbounded)
 
     def offer(self, plan: Plan) -> Plan:
         """A changed plan that is predicted is offered as the best, and returned."""

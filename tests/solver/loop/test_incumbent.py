@@ -165,7 +165,7 @@ def test_a_change_of_a_simulated_plan_has_a_simulation_of_its_own(monkeypatch: p
     monkeypatch.setattr(readdress, "reflected", without_buffers)
     best = incumbent({0: 11_000, 1: 10_500})
     best.offer(0, predicted(10_000, 0))
-    subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, builder=SimpleNamespace(timed=timed))
+    subproblem = SimpleNamespace(graph=GRAPH, machine=TINY, timed=timed)
     around: Any = SimpleNamespace(
         allows=lambda switch: switch == "address-reflection",
         predicted=lambda plan: Neighbourhood.predicted(around, plan),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, is_empty, overlap
 from girih.ir.graph import Graph
-from girih.ir.plan import Segment, Split, Step
+from girih.ir.plan import Plan, Segment, Split, Step
 from girih.ir.semantics.cell import Cells, count
-from girih.solver.subproblem.step_order import Writes, depth_first, orders
+from girih.solver.subproblem.step_order import Writes, depth_first, order_like, orders, segment_by_segment
 from tests.support import graphs
 
 
@@ -20,6 +22,11 @@ def falling(parts: tuple[int, ...]) -> tuple[Graph, tuple[Segment, ...]]:
     return graph, tuple(
         Segment((op.name,), (Split(0, n),) if n > 1 else (), (), ()) for op, n in zip(graph.ops, parts, strict=True)
     )
+
+
+def plan_of(graph: Graph, segments: tuple[Segment, ...]) -> Plan:
+    """A plan of which nothing is known but its segments."""
+    return Plan("solver", "", graph.digest, 0, segments, (), (), (), (), (), (), False, 0, 0, "", (), ())
 
 
 def names(order: tuple[Step, ...]) -> str:
@@ -35,6 +42,20 @@ def test_equal_orders_are_tried_once() -> None:
     graph, segments = falling((1, 1))
     cells = Cells(graph)
     assert orders(graph, cells, segments) == (depth_first(graph, cells, segments),)
+
+
+def test_a_changed_plan_keeps_the_kind_of_its_order() -> None:
+    (graph, before), (_, after) = falling((8, 4, 2, 1)), falling((4, 2, 2, 1))
+    cells = Cells(graph)
+    first, second = orders(graph, cells, before)
+    assert (first, second) == (segment_by_segment(before), depth_first(graph, cells, before))
+    empty = plan_of(graph, before)
+    assert order_like(graph, cells, replace(empty, steps=first), after) == segment_by_segment(after)
+    assert order_like(graph, cells, replace(empty, steps=second), after) == depth_first(graph, cells, after)
+    assert order_like(graph, cells, replace(empty, steps=first[::-1]), after) is None, "of no kind"
+    (_, single) = falling((1, 1, 1, 1))
+    both = replace(plan_of(graph, single), steps=segment_by_segment(single))
+    assert order_like(graph, cells, both, after) is None, "of both kinds"
 
 
 @pytest.mark.parametrize("parts", [(8, 4, 2, 1), (6, 3, 2), (5, 4, 3, 1), (2, 8, 1), (7, 2, 4, 1), (1, 1)])

@@ -87,7 +87,7 @@ def cuts(tiled: list[TiledSegment]) -> list[object]:
 def test_some_segments_at_a_time_and_never_worse(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     built = Evaluations()
     monkeypatch.setattr(local_search, "evaluate_tiled", built)
-    monkeypatch.setattr(local_search, "PREDICTED_BETWEEN_PLANS", 2)
+    monkeypatch.setattr(local_search, "PREDICTED_BEFORE_PLAN", (1, 2))
     around, plan = start(network, lambda: True)
     retiled = retile(around, plan)
     assert len(built.tiled) > 2
@@ -121,7 +121,7 @@ def test_instances_stay_in_their_order(network: Graph, monkeypatch: pytest.Monke
 def test_what_is_not_better_is_dropped(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     built = Evaluations(worse=frozenset({0}))
     monkeypatch.setattr(local_search, "evaluate_tiled", built)
-    monkeypatch.setattr(local_search, "PREDICTED_BETWEEN_PLANS", 2)
+    monkeypatch.setattr(local_search, "PREDICTED_BEFORE_PLAN", (1, 2))
     around, plan = start(network, lambda: True)
     retile(around, plan)
     before = [[tile.cut for tile in s.tiles] for s in plan.segments]
@@ -131,7 +131,7 @@ def test_what_is_not_better_is_dropped(network: Graph, monkeypatch: pytest.Monke
 
 
 def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_search, "PREDICTED_BETWEEN_PLANS", 2)
+    monkeypatch.setattr(local_search, "PREDICTED_BEFORE_PLAN", (1, 2))
     found: list[Evaluations] = []
     for limit in (0, 300, 600, 1 << 30):
         built = Evaluations()
@@ -146,8 +146,11 @@ def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monke
 
 
 def test_a_timeout_ends_changes_and_says_so() -> None:
-    predicted = 0
-    spending = Spending(Record(600.0, None), Rates(1, lambda: 0, lambda: 0, lambda: predicted), 1.0)
+    predicted, none = 0, lambda: 0
+    rates = Rates(
+        roots=none, columns=none, built_slots=none, repredicted_slots=none, predicted_operators=lambda: predicted
+    )
+    spending = Spending(Record(600.0, None), rates, 1.0)
     assert spending.goes_on("changes") and not spending.refused
     predicted = int(2 / COUNTED_PREDICTION)
     assert not spending.goes_on("changes")
