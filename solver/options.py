@@ -168,10 +168,14 @@ class SolveLog:
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan, and how it was found."""
+    """The plan, and how it was found.
+
+    ``rival``: another plan that is predicted to take hardly more, and may take fewer with an order of queues.
+    """
 
     plan: Plan
     log: SolveLog
+    rival: Plan | None = None
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...ir.graph import Graph
@@ -11,7 +12,7 @@ from ..loop.referee import judging_seconds
 from ..loop.search import longest_seconds
 from ..options import Judge, Listener, ModelRun, Options, Planned, Progress, SolveLog, Tasks
 from ..parallel.workers import Workers
-from .solve import Ordering, order_queues, ordered_plan
+from .solve import ListSchedules, Ordering, list_schedules, order_queues, ordered_plan, stretched
 
 SHARE = 0.2
 """Of the timeout, for windows; what a tenth and a fifth gain is in ``docs/solver.md``."""
@@ -23,7 +24,8 @@ def with_order(
     planned: Planned, graph: Graph, options: Options, progress: Listener | None, judge: Judge | None, tasks: Tasks,
     workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
-    """The plan with an order of queues, or as it is if none takes fewer cycles, by the judge or else by the schedule.
+    """The plan, or its rival, with an order of queues; the plan as it is if none takes fewer cycles, by the judge or
+    else by the schedule.
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
     order, both simulations and the program that is kept; the second simulation is not counted. An interrupt keeps the
@@ -39,17 +41,16 @@ def with_order(
         return replace(planned, log=_unpaid(log, "an order of queues"))
     began = time.perf_counter()
     try:
-        task_graph = tasks(plan)
+        chosen, hint = _chosen(_plans(planned, graph, options), tasks)
         seconds = min(LONGEST, SHARE * options.timeout)
-        ordering = order_queues(
-            task_graph, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers
-        )
-        better = _better(plan, ordered_plan(plan, task_graph, ordering), ordering, judge)
+        ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
+        better = _better(plan, ordered_plan(chosen, hint.problem.tasks, ordering), ordering, judge)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted"))
     took = time.perf_counter() - began
     gained = plan.cycles - better.cycles if better is not plan else 0
     note = _note(ordering) if better is not plan else "the order of operators and tiles is as good"
+    note += "; of another plan, which was predicted to take hardly more" if chosen is not plan else ""
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
@@ -64,12 +65,28 @@ def with_order(
     return Planned(better, log)
 
 
+def _plans(planned: Planned, graph: Graph, options: Options) -> tuple[Plan, ...]:
+    """The plans that an order of queues is tried for: that with its rival, if the timeout pays for both walks."""
+    plan, rival = planned.plan, planned.rival
+    if rival is None or options.minimise != "cycles" or 2 * judging_seconds(graph, plan) > options.timeout:
+        return (plan,)
+    # What is walked last need not be walked again, and the plan is simulated in any case.
+    return rival, plan
+
+
+def _chosen(plans: Sequence[Plan], tasks: Tasks) -> tuple[Plan, ListSchedules]:
+    """Of some plans, that which takes the fewest cycles with its best list schedule; of equal ones, the last."""
+    hints = [list_schedules(tasks(plan)) for plan in plans]
+    pairs = list(zip(plans, hints, strict=True))[::-1]
+    return min(pairs, key=lambda pair: pair[1].best.cycles * stretched(pair[0], pair[1].emitted_cycles))
+
+
 def _better(plan: Plan, ordered: Plan, ordering: Ordering, judge: Judge | None) -> Plan:
     """The plan with the order if it takes fewer cycles, else the one without."""
     if not ordered.order or ordering.schedule.cycles >= ordering.emitted_cycles:
         return plan
     if judge is None:
-        return ordered
+        return ordered if ordered.cycles_predicted < plan.cycles_predicted else plan
     before = judge(plan) if plan.cycles_simulated is None else plan.cycles_simulated
     after = judge(ordered)
     return replace(ordered, cycles_simulated=after) if after < before else replace(plan, cycles_simulated=before)

@@ -34,10 +34,17 @@ class Ordering:
     """What the best list schedule takes: the hint of the windows."""
 
 
-def order_queues(
-    tasks: TaskGraph, *, seconds: float, seed: int = 0, disabled: Disabled = ALL_ON, workers: Workers | None = None
-) -> Ordering:
-    """The best order found; ``seconds`` of searches in windows, counted and not by the clock."""
+@dataclass(frozen=True)
+class ListSchedules:
+    """The better of the order of emission, which takes ``emitted_cycles``, and of list schedules."""
+
+    problem: OrderProblem
+    emitted_cycles: float
+    best: Schedule
+
+
+def list_schedules(tasks: TaskGraph) -> ListSchedules:
+    """Schedules of the tasks without a search."""
     problem = OrderProblem(tasks)
     emitted = best = problem.in_order(range(len(tasks)))
     priority: Sequence[float] = [float(task) for task in range(len(tasks))]
@@ -46,17 +53,23 @@ def order_queues(
         best = min(best, forward, key=lambda s: s.cycles)
         backward = problem.backward([-stop for stop in forward.stop])
         priority = [-stop for stop in backward.stop]
-    listed = best.cycles
-    effort = NO_EFFORT
+    return ListSchedules(problem, emitted.cycles, best)
+
+
+def order_queues(
+    hint: ListSchedules, *, seconds: float, seed: int = 0, disabled: Disabled = ALL_ON, workers: Workers | None = None
+) -> Ordering:
+    """The best order found; ``seconds`` of searches in windows, counted and not by the clock."""
+    tasks, best, effort = hint.problem.tasks, hint.best, NO_EFFORT
     if "pipeline-model" not in disabled:
-        best, effort = improve_windows(problem, best, seconds, seed, workers)
+        best, effort = improve_windows(hint.problem, best, seconds, seed, workers)
     bound = lower_bound(tasks)
     status = "optimal" if best.cycles <= bound else "feasible"
     solved = Solved("order", status, float(round(best.cycles)), float(int(bound)), "cycles")
-    points = (SearchPoint(0.0, listed, bound), *effort.points)
+    points = (SearchPoint(0.0, hint.best.cycles, bound), *effort.points)
     return Ordering(
         queue_orders(tasks.queues, tasks.queue, best.order), best, solved, replace(effort, points=thinned(points)),
-        emitted.cycles, listed,
+        hint.emitted_cycles, hint.best.cycles,
     )  # fmt: skip
 
 
@@ -81,14 +94,18 @@ def lower_bound(tasks: TaskGraph) -> float:
     return max([longest, *queues, *links])
 
 
+def stretched(plan: Plan, emitted_cycles: float) -> float:
+    """By how much a plan is predicted to take longer than the schedule of its order of emission."""
+    return plan.cycles_predicted / emitted_cycles if emitted_cycles else 1.0
+
+
 def ordered_plan(plan: Plan, tasks: TaskGraph, ordering: Ordering) -> Plan:
     """The plan with the order, and what it predicts: the schedule, stretched as the order of emission is.
 
     Schedules know no banks, and links that serve one transfer after the other. What that leaves out is taken to be the
     same part of both orders: so much as the plan is predicted to take more, or less, than the schedule of emission.
     """
-    schedule = ordering.schedule
-    stretch = plan.cycles_predicted / ordering.emitted_cycles if ordering.emitted_cycles else 1.0
+    schedule, stretch = ordering.schedule, stretched(plan, ordering.emitted_cycles)
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}
     for task, slot in enumerate(tasks.slot):

@@ -20,7 +20,7 @@ from girih.lowering.program import compiled_kernels
 from girih.lowering.program.plan_walk import Walker
 from girih.solver import plan
 from girih.solver.options import Options
-from girih.solver.order.solve import order_queues, ordered_plan
+from girih.solver.order.solve import list_schedules, order_queues, ordered_plan
 from tests.support.plans.random_plans import random_plan
 
 TINY = load_machine("tiny")
@@ -53,7 +53,7 @@ def test_an_order_of_queues_is_lowered_without_another_walk(monkeypatch: pytest.
     walks = counted(monkeypatch, Walker, "walk")
     lowerer = Lowerer(network(), TINY)
     tasks = lowerer.tasks(planned())
-    ordered = ordered_plan(planned(), tasks, order_queues(tasks, seconds=1.0, seed=0))
+    ordered = ordered_plan(planned(), tasks, order_queues(list_schedules(tasks), seconds=1.0, seed=0))
     assert ordered.order
     programs = [lowerer.program(p) for p in (planned(), ordered, replace(planned(), cycles_simulated=1))]
     assert len(walks) == 1

@@ -12,7 +12,7 @@ import pytest
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
-from girih.ir.plan import Plan
+from girih.ir.plan import Plan, Step
 from girih.solver.cpsat.log import Record
 from girih.solver.loop import referee
 from girih.solver.loop.changes import readdress
@@ -65,6 +65,30 @@ def test_a_plan_is_optimal_if_its_simulation_meets_the_bound() -> None:
     assert best.record.log().runs[-1].status == "optimal"
     plan = best.planned("optimal", ()).plan
     assert (plan.cycles_predicted, plan.cycles_simulated) == (10_000, 10_001)
+
+
+def test_a_former_best_that_is_nearly_as_good_is_a_rival() -> None:
+    best = incumbent({})
+
+    def offer(cycles: int, seed: int, instance: int) -> None:
+        best.offer(0, replace(predicted(cycles, seed), steps=(Step(0, instance),)))
+
+    def rival() -> int | None:
+        plan = best.planned("exhausted", ()).rival
+        return None if plan is None else plan.seed
+
+    offer(20_000, 0, 0)
+    assert rival() is None
+    offer(19_000, 1, 1)
+    assert rival() is None, "5 % apart"
+    offer(18_900, 2, 1)
+    assert rival() is None, "nothing but addresses differs"
+    offer(18_850, 3, 2)
+    assert rival() == 2, "the better one with that tiling"
+    offer(18_800, 4, 3)
+    assert rival() == 2, "the first"
+    offer(18_950, 5, 4)
+    assert rival() == 2, "what was never the best is none"
 
 
 def test_a_simulation_below_the_bound_is_a_bug_and_no_proof() -> None:

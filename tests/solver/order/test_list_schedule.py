@@ -21,7 +21,7 @@ from girih.solver.order import windows
 from girih.solver.order.equal_tasks import EqualTasks
 from girih.solver.order.list_schedule import OrderProblem, Schedule
 from girih.solver.order.model import Window, improved
-from girih.solver.order.solve import lower_bound, order_queues, ordered_plan
+from girih.solver.order.solve import list_schedules, lower_bound, order_queues, ordered_plan
 from girih.solver.order.timed_order import TimedOrder
 from girih.solver.parallel.workers import Workers
 from tests.support import graphs
@@ -87,7 +87,7 @@ def test_schedules_are_feasible_and_above_the_bound(seed: int) -> None:
 @pytest.mark.parametrize("seed", sampled(range(20)))
 def test_the_order_is_never_worse_than_that_of_emission(seed: int) -> None:
     tasks = random_tasks(Random(seed), 60, links=seed % 2)
-    ordering = order_queues(tasks, seconds=5.0)
+    ordering = order_queues(list_schedules(tasks), seconds=5.0)
     assert ordering.schedule.cycles <= ordering.listed_cycles <= ordering.emitted_cycles
     assert (ordering.solved.bound or 0.0) <= ordering.schedule.cycles + 1e-6
     check(tasks, ordering.schedule)
@@ -127,7 +127,7 @@ def test_an_order_is_predicted_to_gain_its_part_of_what_the_plan_takes(stretch: 
         queues=("A", "B"), computes=(True, True), link_rates=(), queue=(0, 0, 1), cost=(Cost(0, 100, 0),) * 3,
         after=((), (), (1,)), slot=(0, 1, 2),
     )  # fmt: skip
-    ordering = order_queues(tasks, seconds=1.0)
+    ordering = order_queues(list_schedules(tasks), seconds=1.0)
     assert (ordering.emitted_cycles, ordering.schedule.cycles) == (300.0, 200.0)
     plan = plain_plan(graphs.matmul(), load_machine("tiny"))
     emitted = replace(

@@ -64,6 +64,24 @@ def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float,
     assert ("an order of queues" in answer.log.unpaid) != paid
 
 
+def test_a_rival_that_takes_fewer_cycles_with_an_order_is_chosen() -> None:
+    graph, plain, lowerer = network(), planned("queue-order"), Lowerer(network(), TINY)
+    options, log = Options(2.1 * judging_seconds(graph, plain)), SolveLog((), None)
+    worse = replace(plain, cycles_predicted=plain.cycles_predicted * 101 // 100)
+
+    def answer(plan: Plan, rival: Plan | None, options: Options = options) -> tuple[Plan, str]:
+        ordered = with_order(Planned(plan, log, rival), graph, options, None, judge(lowerer), lowerer.tasks)
+        return ordered.plan, ordered.log.runs[-1].note
+
+    alone, note = answer(plain, None)
+    assert alone.order and "another plan" not in note
+    assert answer(plain, worse) == (alone, note)
+    other, note = answer(worse, plain)
+    assert other == alone and "another plan" in note
+    assert answer(worse, plain, replace(options, minimise="peak:LLB"))[0] != alone
+    assert answer(worse, plain, replace(options, timeout=options.timeout * 0.9))[0] != alone, "two walks are not paid"
+
+
 def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
     graph, plain = network(), planned("queue-order")
     options = Options(judging_seconds(graph, plain) + 1.0, minimise="peak:LLB")
