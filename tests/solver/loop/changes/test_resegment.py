@@ -8,7 +8,7 @@ import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
-from girih.ir.plan import Plan, Segment, SharedBuffer, Split
+from girih.ir.plan import Plan, Segment, SharedBuffer, Split, Step
 from girih.ir.semantics.cell import Cells, count
 from girih.solver.cpsat.log import Record
 from girih.solver.loop.changes import local_search
@@ -20,11 +20,11 @@ from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
-from girih.solver.subproblem.plan_builder import Infeasibility
+from girih.solver.subproblem.plan_builder import Infeasibility, PlanRequest
 from girih.solver.subproblem.step_order import depth_first, segment_by_segment
 from girih.solver.subproblem.subproblem import Subproblem
-from girih.solver.subproblem.tiling_alternatives import TilingCuts
-from girih.solver.subproblem.time_budget import rounds, searching
+from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingCuts
+from girih.solver.subproblem.time_budget import Iteration, rounds, searching
 from tests.support import graphs
 
 MACHINE = load_machine("stcp920")
@@ -162,3 +162,27 @@ def test_the_loop_tries_fewer_instances() -> None:
     plan = coarsen(around, before)
     assert around.best.plan.cycles_predicted <= plan.cycles_predicted < before.cycles_predicted
     assert count(plan.segments[0].instances) < 32
+
+
+def test_fewer_instances_keep_the_kind_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, images = (Split(1, 32),), (Split(0, 2),)
+    around = planned(MACHINE, Segment((A,), rows, images, ()), Segment((B,), rows, images, ()))
+    before, cells = around.best.plan, Cells(GRAPH)
+    by_segment, by_depth = segment_by_segment(before.segments), depth_first(GRAPH, cells, before.segments)
+    requests, tried = around.subproblem.requests, list[tuple[tuple[Segment, ...], tuple[Step, ...]]]()
+
+    def noted(
+        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
+    ) -> list[PlanRequest]:
+        answer = requests(tiled, iteration, steps)
+        tried.extend((request.segments, request.steps) for request in answer)
+        return answer
+
+    monkeypatch.setattr(around.subproblem, "requests", noted)
+    for steps in (by_segment, by_depth):
+        tried.clear()
+        coarsen(around, replace(before, steps=steps))
+        ((segments, order),) = tried
+        assert segments != before.segments
+        assert order == (segment_by_segment(segments) if steps == by_segment else depth_first(GRAPH, cells, segments))
+    assert by_segment != by_depth

@@ -42,10 +42,13 @@ class Evaluations:
     worse: frozenset[int] = frozenset()
     tiled: list[list[TiledSegment]] = field(default_factory=list[list[TiledSegment]])
     cycles: list[int] = field(default_factory=list[int])
+    predicted: list[int] = field(default_factory=list[int])
+    """How many operators had been predicted before each."""
 
     def __call__(self, *args: object, steps: tuple[Step, ...]) -> EvaluatedPlan | Infeasibility:
         answer = evaluate_tiled(*args, steps=steps)  # type: ignore[arg-type]
-        assert isinstance(answer, EvaluatedPlan) and isinstance(args[2], list)
+        assert isinstance(answer, EvaluatedPlan) and isinstance(args[2], list) and isinstance(args[0], Subproblem)
+        self.predicted.append(args[0].predicted)
         if len(self.tiled) in self.worse:
             answer = replace(answer, plan=replace(answer.plan, cycles_predicted=1 << 40))
         self.tiled.append(list(args[2]))  # pyright: ignore[reportUnknownArgumentType]
@@ -91,6 +94,9 @@ def test_some_segments_at_a_time_and_never_worse(network: Graph, monkeypatch: py
     around, plan = start(network, lambda: True)
     retiled = retile(around, plan)
     assert len(built.tiled) > 2
+    # At first after one prediction for each operator, then after two each time; the last with what is left.
+    between = [later - earlier for earlier, later in pairwise((0, *built.predicted))][:-1]
+    assert all(gap >= times * len(network.ops) for gap, times in zip(between, (1, *[2] * len(between)), strict=False))
     assert retiled.cycles_predicted == min(built.cycles) < plan.cycles_predicted
     assert around.best.plan.cycles_predicted <= retiled.cycles_predicted, "other addresses are tried for it"
     # Each plan changes tiles of what no plan before it changed.

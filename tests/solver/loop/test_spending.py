@@ -1,0 +1,69 @@
+"""What a search has cost is counted by what it did, with any number of processes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from girih.ir.load_machine import load_machine
+from girih.ir.plan import Plan, Segment, Split
+from girih.solver.cpsat.log import Record
+from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
+from girih.solver.loop.evaluate import evaluate_segments
+from girih.solver.loop.incumbent import Incumbent
+from girih.solver.loop.referee import Referee
+from girih.solver.loop.spending import COUNTED_BUILT_SLOT, COUNTED_REPREDICTED_SLOT, Rates
+from girih.solver.options import Options
+from girih.solver.parallel.workers import Workers
+from girih.solver.segmentation.candidates import Candidates
+from girih.solver.subproblem.subproblem import Subproblem
+from girih.solver.subproblem.tiling_alternatives import TilingCuts
+from girih.solver.subproblem.time_budget import rounds, searching
+from tests.support import graphs
+
+MACHINE = load_machine("stcp920")
+GRAPH = graphs.chain(3, batch=4)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_slots_of_plans_are_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    offered: list[Plan] = []
+    offer = Incumbent.offer
+
+    def noted(self: Incumbent, iteration: int, plan: Plan, origin: str = "") -> None:
+        offered.append(plan)
+        offer(self, iteration, plan, origin)
+
+    monkeypatch.setattr(Incumbent, "offer", noted)
+    segments = tuple(Segment((op.name,), (Split(0, 4 // (1 + n)),), (), ()) for n, op in enumerate(GRAPH.ops[:2]))
+    segments += (Segment((GRAPH.ops[2].name,), (), (), ()),)
+    with closing(Workers(GRAPH, jobs)) as workers:
+        incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(GRAPH, 60.0, None))
+        subproblem = Subproblem(GRAPH, MACHINE, Options(20.0), incumbent.note, workers=workers)
+        iteration = searching(rounds(20.0)).iteration(1)
+        evaluate_segments(subproblem, incumbent, segments, TilingCuts(), iteration)
+        assert len(offered) == 2, "segment by segment and depth first"
+        slots = sum(len(plan.slots) for plan in offered)
+        assert (subproblem.built_slots, subproblem.repredicted_slots) == (slots, 0)
+        around = Neighbourhood(
+            incumbent, subproblem, Candidates(GRAPH, MACHINE), TilingCuts(), iteration, lambda: True
+        )  # fmt: skip
+        around.predicted(offered[0])
+        assert (subproblem.built_slots, subproblem.repredicted_slots) == (slots, len(offered[0].slots))
+
+
+def test_what_is_counted_takes_so_many_seconds() -> None:
+    record = Record(60.0, None)
+
+    def seconds(built: int, repredicted: int) -> float:
+        return Rates(
+            roots=lambda: 0,
+            columns=lambda: 0,
+            built_slots=lambda: built,
+            repredicted_slots=lambda: repredicted,
+            predicted_operators=lambda: 0,
+        ).seconds(record)
+
+    assert seconds(1_000, 0) == pytest.approx(1_000 * COUNTED_BUILT_SLOT)
+    assert seconds(0, 1_000) == pytest.approx(1_000 * COUNTED_REPREDICTED_SLOT)
