@@ -16,6 +16,9 @@ from .solve import ListSchedules, Ordering, list_schedules, order_queues, ordere
 
 SHARE = 0.2
 """Of the timeout, for windows; what a tenth and a fifth gain is in ``docs/solver.md``."""
+RIVAL_SHARE = 1 / 6
+"""Of the timeout, what the lowering and simulation of a rival may take; chosen, so that a compilation takes hardly
+longer for it."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
 
@@ -66,9 +69,10 @@ def with_order(
 
 
 def _plans(planned: Planned, graph: Graph, options: Options) -> tuple[Plan, ...]:
-    """The plans that an order of queues is tried for: that with its rival, if the timeout pays for both walks."""
+    """The plans that an order of queues is tried for: the best and, if the timeout pays for that, its rival."""
     plan, rival = planned.plan, planned.rival
-    if rival is None or options.minimise != "cycles" or 2 * judging_seconds(graph, plan) > options.timeout:
+    paid = judging_seconds(graph, plan) <= RIVAL_SHARE * options.timeout
+    if rival is None or not paid or options.minimise != "cycles":
         return (plan,)
     # What is walked last need not be walked again, and the plan is simulated in any case.
     return rival, plan

@@ -24,7 +24,7 @@ from girih.solver import plan
 from girih.solver.loop.referee import judging_seconds
 from girih.solver.loop.search import longest_seconds
 from girih.solver.options import Options, Planned, SolveLog
-from girih.solver.order.decide import with_order
+from girih.solver.order.decide import RIVAL_SHARE, with_order
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
@@ -66,7 +66,7 @@ def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float,
 
 def test_a_rival_that_takes_fewer_cycles_with_an_order_is_chosen() -> None:
     graph, plain, lowerer = network(), planned("queue-order"), Lowerer(network(), TINY)
-    options, log = Options(2.1 * judging_seconds(graph, plain)), SolveLog((), None)
+    options, log = Options(1.01 * judging_seconds(graph, plain) / RIVAL_SHARE), SolveLog((), None)
     worse = replace(plain, cycles_predicted=plain.cycles_predicted * 101 // 100)
 
     def answer(plan: Plan, rival: Plan | None, options: Options = options) -> tuple[Plan, str]:
@@ -79,7 +79,7 @@ def test_a_rival_that_takes_fewer_cycles_with_an_order_is_chosen() -> None:
     other, note = answer(worse, plain)
     assert other == alone and "another plan" in note
     assert answer(worse, plain, replace(options, minimise="peak:LLB"))[0] != alone
-    assert answer(worse, plain, replace(options, timeout=options.timeout * 0.9))[0] != alone, "two walks are not paid"
+    assert answer(worse, plain, replace(options, timeout=options.timeout * 0.98))[0] != alone, "the rival is not paid"
 
 
 def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
