@@ -47,18 +47,19 @@ def with_order(
         chosen, hint = _chosen(_plans(planned, graph, options), tasks)
         seconds = min(LONGEST, SHARE * options.timeout)
         ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
-        better = _better(plan, ordered_plan(chosen, hint.problem.tasks, ordering), ordering, judge)
+        better, gained = _better(plan, ordered_plan(chosen, hint.problem.tasks, ordering), ordering, judge)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted"))
     took = time.perf_counter() - began
-    gained = plan.cycles - better.cycles if better is not plan else 0
-    note = _note(ordering) if better is not plan else "the order of operators and tiles is as good"
-    note += "; of another plan, which was predicted to take hardly more" if chosen is not plan else ""
+    note = "the order of operators and tiles is as good"
+    if gained:
+        note = _note(ordering)
+        note += "; of another plan, which was predicted to take hardly more" if chosen is not plan else ""
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
     if progress is not None:
-        message = f"{gained:,} cycles fewer" if gained > 0 else note
+        message = f"{gained:,} cycles fewer" if gained else note
         solved = ordering.solved
         progress(
             Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
@@ -85,15 +86,18 @@ def _chosen(plans: Sequence[Plan], tasks: Tasks) -> tuple[Plan, ListSchedules]:
     return min(pairs, key=lambda pair: pair[1].best.cycles * stretched(pair[0], pair[1].emitted_cycles))
 
 
-def _better(plan: Plan, ordered: Plan, ordering: Ordering, judge: Judge | None) -> Plan:
-    """The plan with the order if it takes fewer cycles, else the one without."""
+def _better(plan: Plan, ordered: Plan, ordering: Ordering, judge: Judge | None) -> tuple[Plan, int]:
+    """The plan with the order if it takes fewer cycles, and how many fewer; else the one without, and 0."""
     if not ordered.order or ordering.schedule.cycles >= ordering.emitted_cycles:
-        return plan
+        return plan, 0
     if judge is None:
-        return ordered if ordered.cycles_predicted < plan.cycles_predicted else plan
+        gained = plan.cycles_predicted - ordered.cycles_predicted
+        return (ordered, gained) if gained > 0 else (plan, 0)
     before = judge(plan) if plan.cycles_simulated is None else plan.cycles_simulated
     after = judge(ordered)
-    return replace(ordered, cycles_simulated=after) if after < before else replace(plan, cycles_simulated=before)
+    if after < before:
+        return replace(ordered, cycles_simulated=after), before - after
+    return replace(plan, cycles_simulated=before), 0
 
 
 def _note(ordering: Ordering) -> str:

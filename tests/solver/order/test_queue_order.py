@@ -23,7 +23,7 @@ from girih.models import build
 from girih.solver import plan
 from girih.solver.loop.referee import judging_seconds
 from girih.solver.loop.search import longest_seconds
-from girih.solver.options import Options, Planned, SolveLog
+from girih.solver.options import Options, Planned, Progress, SolveLog
 from girih.solver.order.decide import RIVAL_SHARE, with_order
 from girih.solver.switches import checked
 
@@ -62,6 +62,15 @@ def test_the_timeout_has_to_pay_for_a_lowering_and_a_simulation(*, share: float,
     answer = with_order(Planned(plain, SolveLog((), None)), graph, options, None, judge(lowerer), lowerer.tasks)
     assert ("order" in [run.model for run in answer.log.runs]) == paid
     assert ("an order of queues" in answer.log.unpaid) != paid
+
+
+def test_what_it_says_it_gains_is_the_difference_of_two_simulations() -> None:
+    graph, plain, lowerer, said = network(), planned("queue-order"), Lowerer(network(), TINY), list[Progress]()
+    log, cycles = SolveLog((), None), judge(lowerer)
+    ordered = with_order(Planned(plain, log), graph, Options(8.0), said.append, cycles, lowerer.tasks).plan
+    (news,) = said
+    assert news.message == f"{cycles(plain) - cycles(ordered):,} cycles fewer"
+    assert cycles(plain) != plain.cycles_predicted
 
 
 def test_a_rival_that_takes_fewer_cycles_with_an_order_is_chosen() -> None:
