@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from ...ir.errors import InfeasibleError, UnsupportedError
 from ...ir.graph import Graph
 from ...ir.plan import Plan
 from ..loop.referee import judging_seconds
@@ -17,8 +17,8 @@ from .solve import ListSchedules, Ordering, list_schedules, order_queues, ordere
 SHARE = 0.2
 """Of the timeout, for windows; what a tenth and a fifth gain is in ``docs/solver.md``."""
 RIVAL_SHARE = 1 / 6
-"""Of the timeout, what the lowering and simulation of a rival may take; chosen, so that a compilation takes hardly
-longer for it."""
+"""Of the timeout, what one lowering and simulation of a rival may take; one that is chosen is walked twice. Chosen, so
+that compilations take hardly longer for it."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
 
@@ -31,9 +31,10 @@ def with_order(
     else by the schedule.
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
-    order, both simulations and the program that is kept; the second simulation is not counted. An interrupt keeps the
-    plan that there is; so does the clock where cycles are not what is minimised.
+    order and, unless a rival is chosen, both simulations and the program that is kept; the second simulation is not
+    counted. An interrupt keeps the plan that there is; so does the clock where cycles are not what is minimised.
     """
+    tried, planned = planned, replace(planned, rival=None)
     plan, log = planned.plan, planned.log
     if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
         return planned
@@ -44,46 +45,79 @@ def with_order(
         return replace(planned, log=_unpaid(log, "an order of queues"))
     began = time.perf_counter()
     try:
-        chosen, hint = _chosen(_plans(planned, graph, options), tasks)
-        seconds = min(LONGEST, SHARE * options.timeout)
-        ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
-        better, gained = _better(plan, ordered_plan(chosen, hint.problem.tasks, ordering), ordering, judge)
+        candidates = _candidates(tried, graph, options, tasks)
+        found = _ordered(plan, *candidates[0], options, judge, workers)
+        if not found.gained and len(candidates) > 1:
+            # The rival is no better when simulated.
+            found = _ordered(plan, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted"))
     took = time.perf_counter() - began
-    note = "the order of operators and tiles is as good"
-    if gained:
+    ordering, note = found.ordering, "the order of operators and tiles is as good"
+    if found.gained:
         note = _note(ordering)
-        note += "; of another plan, which was predicted to take hardly more" if chosen is not plan else ""
+        note += "; of another plan, which was predicted to take hardly more" if found.candidate is not plan else ""
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
     if progress is not None:
-        message = f"{gained:,} cycles fewer" if gained else note
+        message = f"{found.gained:,} cycles fewer" if found.gained else note
         solved = ordering.solved
         progress(
             Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
         )
     if ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
-    return Planned(better, log)
+    return Planned(found.plan, log)
 
 
-def _plans(planned: Planned, graph: Graph, options: Options) -> tuple[Plan, ...]:
-    """The plans that an order of queues is tried for: the best and, if the timeout pays for that, its rival."""
-    plan, rival = planned.plan, planned.rival
-    paid = judging_seconds(graph, plan) <= RIVAL_SHARE * options.timeout
-    if rival is None or not paid or options.minimise != "cycles":
-        return (plan,)
-    # What is walked last need not be walked again, and the plan is simulated in any case.
-    return rival, plan
+@dataclass(frozen=True)
+class _Found:
+    """What came of an order for the queues of a candidate: the better ``plan`` of the candidate with it and the best so
+    far, and the cycles that it ``gained``: 0 for the best so far."""
+
+    candidate: Plan
+    ordering: Ordering
+    plan: Plan
+    gained: int
 
 
-def _chosen(plans: Sequence[Plan], tasks: Tasks) -> tuple[Plan, ListSchedules]:
-    """Of some plans, that which takes the fewest cycles with its best list schedule; of equal ones, the last."""
-    hints = [list_schedules(tasks(plan)) for plan in plans]
-    pairs = list(zip(plans, hints, strict=True))[::-1]
-    return min(pairs, key=lambda pair: pair[1].best.cycles * stretched(pair[0], pair[1].emitted_cycles))
+def _ordered(
+    best: Plan, candidate: Plan, hint: ListSchedules, options: Options, judge: Judge | None, workers: Workers | None
+) -> _Found:
+    seconds = min(LONGEST, SHARE * options.timeout)
+    ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
+    plan, gained = _better(best, ordered_plan(candidate, hint.problem.tasks, ordering), ordering, judge)
+    return _Found(candidate, ordering, plan, gained)
+
+
+def _candidates(
+    planned: Planned, graph: Graph, options: Options, tasks: Tasks
+) -> list[tuple[Plan, ListSchedules]]:  # fmt: skip
+    """The plan and its list schedules; before it the rival, if that is predicted to take fewer cycles with its own."""
+    rival = _rival(planned, graph, options, tasks)
+    own = planned.plan, list_schedules(tasks(planned.plan))
+    return [rival, own] if rival is not None and _cycles(*rival) < _cycles(*own) else [own]
+
+
+def _rival(
+    planned: Planned, graph: Graph, options: Options, tasks: Tasks
+) -> tuple[Plan, ListSchedules] | None:  # fmt: skip
+    """The rival of a plan with its list schedules, if the timeout pays for it and there can be a program of it."""
+    rival, ending = planned.rival, planned.log.status
+    if rival is None or ending in ("optimal", "timeout") or options.minimise != "cycles":
+        return None
+    if judging_seconds(graph, rival) > RIVAL_SHARE * options.timeout:
+        return None
+    try:
+        return rival, list_schedules(tasks(rival))
+    except (InfeasibleError, UnsupportedError):
+        return None
+
+
+def _cycles(plan: Plan, hint: ListSchedules) -> float:
+    """What a plan is predicted to take with its best list schedule."""
+    return hint.best.cycles * stretched(plan, hint.emitted_cycles)
 
 
 def _better(plan: Plan, ordered: Plan, ordering: Ordering, judge: Judge | None) -> tuple[Plan, int]:

@@ -13,7 +13,7 @@ from girih.frontend import import_onnx
 from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
-from girih.ir.errors import CheckError
+from girih.ir.errors import CheckError, UnsupportedError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, QueueOrder
@@ -89,6 +89,27 @@ def test_a_rival_that_takes_fewer_cycles_with_an_order_is_chosen() -> None:
     assert other == alone and "another plan" in note
     assert answer(worse, plain, replace(options, minimise="peak:LLB"))[0] != alone
     assert answer(worse, plain, replace(options, timeout=options.timeout * 0.98))[0] != alone, "the rival is not paid"
+
+
+def test_a_rival_is_no_better_than_its_simulation() -> None:
+    """Or has no program: then the best plan has an order of its own."""
+    graph, plain, lowerer = network(), planned("queue-order"), Lowerer(network(), TINY)
+    options, log = Options(1.01 * judging_seconds(graph, plain) / RIVAL_SHARE), SolveLog((), None)
+    best, cycles = replace(plain, cycles_predicted=plain.cycles_predicted * 101 // 100), judge(lowerer)
+    alone = with_order(Planned(best, log), graph, options, None, cycles, lowerer.tasks).plan
+    assert alone.order
+    rival = replace(plain, seed=plain.seed + 1)
+
+    def slower(plan: Plan) -> int:
+        return cycles(plan) << (plan.seed == rival.seed)
+
+    def without_rivals(plan: Plan) -> TaskGraph:
+        if plan.seed == rival.seed:
+            raise UnsupportedError("no program")
+        return lowerer.tasks(plan)
+
+    assert with_order(Planned(best, log, rival), graph, options, None, slower, lowerer.tasks).plan == alone
+    assert with_order(Planned(best, log, rival), graph, options, None, cycles, without_rivals).plan == alone
 
 
 def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
