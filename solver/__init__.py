@@ -6,7 +6,6 @@ Published heuristics make the first plan, which comes out where nothing better w
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 from ..ir.graph import Graph
 from ..ir.machine import Machine
@@ -44,9 +43,7 @@ def plan(
             planned = plan_for_least_memory(graph, machine, memory, options, progress, judge)
         else:
             planned = solve_plan(graph, machine, options, progress, judge, workers)
-        if tasks is None:
-            return replace(planned, rival=None)
-        return with_order(planned, graph, options, progress, judge, tasks, workers)
+        return planned if tasks is None else with_order(planned, graph, options, progress, judge, tasks, workers)
 
 
 __all__ = ["plan"]

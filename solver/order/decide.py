@@ -34,8 +34,8 @@ def with_order(
     order and, unless a rival is chosen, both simulations and the program that is kept; the second simulation is not
     counted. An interrupt keeps the plan that there is; so does the clock where cycles are not what is minimised.
     """
-    tried, planned = planned, replace(planned, rival=None)
-    plan, log = planned.plan, planned.log
+    plan, log, rival = planned.plan, planned.log, planned.rival
+    planned = Planned(plan, log)
     if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
         return planned
     over = log.seconds is not None and log.seconds > longest_seconds(graph, options.timeout)
@@ -45,72 +45,72 @@ def with_order(
         return replace(planned, log=_unpaid(log, "an order of queues"))
     began = time.perf_counter()
     try:
-        candidates = _candidates(tried, graph, options, tasks)
-        found = _ordered(plan, *candidates[0], options, judge, workers)
-        if not found.gained and len(candidates) > 1:
-            # The rival is no better when simulated.
-            found = _ordered(plan, *candidates[1], options, judge, workers)
+        candidates = _candidates(planned, rival, graph, options, tasks)
+        attempt = _attempt(plan, *candidates[0], options, judge, workers)
+        if not attempt.gained and len(candidates) > 1:
+            # The rival is no better when simulated. The plan is not simulated again.
+            attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted"))
     took = time.perf_counter() - began
-    ordering, note = found.ordering, "the order of operators and tiles is as good"
-    if found.gained:
+    ordering, note = attempt.ordering, "the order of operators and tiles is as good"
+    if attempt.gained:
         note = _note(ordering)
-        note += "; of another plan, which was predicted to take hardly more" if found.candidate is not plan else ""
+        note += "; of another plan, which was predicted to take hardly more" if attempt.candidate is not plan else ""
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
     if progress is not None:
-        message = f"{found.gained:,} cycles fewer" if found.gained else note
+        message = f"{attempt.gained:,} cycles fewer" if attempt.gained else note
         solved = ordering.solved
         progress(
             Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
         )
     if ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
-    return Planned(found.plan, log)
+    return Planned(attempt.best, log)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What came of an order for the queues of a candidate: the better ``plan`` of the candidate with it and the best so
-    far, and the cycles that it ``gained``: 0 for the best so far."""
+class _Attempt:
+    """An order for the queues of a candidate; with it, the candidate is the ``best`` plan if it takes ``gained`` cycles
+    fewer than the best before, which otherwise stays the best (0)."""
 
     candidate: Plan
     ordering: Ordering
-    plan: Plan
+    best: Plan
     gained: int
 
 
-def _ordered(
+def _attempt(
     best: Plan, candidate: Plan, hint: ListSchedules, options: Options, judge: Judge | None, workers: Workers | None
-) -> _Found:
+) -> _Attempt:
+    """Search an order for the candidate from its list schedules on, and compare it with the best plan."""
     seconds = min(LONGEST, SHARE * options.timeout)
     ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
-    plan, gained = _better(best, ordered_plan(candidate, hint.problem.tasks, ordering), ordering, judge)
-    return _Found(candidate, ordering, plan, gained)
+    better, gained = _better(best, ordered_plan(candidate, hint.problem.tasks, ordering), ordering, judge)
+    return _Attempt(candidate, ordering, better, gained)
 
 
 def _candidates(
-    planned: Planned, graph: Graph, options: Options, tasks: Tasks
+    planned: Planned, rival: Plan | None, graph: Graph, options: Options, tasks: Tasks
 ) -> list[tuple[Plan, ListSchedules]]:  # fmt: skip
     """The plan and its list schedules; before it the rival, if that is predicted to take fewer cycles with its own."""
-    rival = _rival(planned, graph, options, tasks)
+    hint = None
+    if rival is not None and planned.log.status not in ("optimal", "timeout") and options.minimise == "cycles":
+        hint = _rival_hint(rival, graph, options, tasks)
     own = planned.plan, list_schedules(tasks(planned.plan))
-    return [rival, own] if rival is not None and _cycles(*rival) < _cycles(*own) else [own]
+    if rival is not None and hint is not None and _cycles(rival, hint) < _cycles(*own):
+        return [(rival, hint), own]
+    return [own]
 
 
-def _rival(
-    planned: Planned, graph: Graph, options: Options, tasks: Tasks
-) -> tuple[Plan, ListSchedules] | None:  # fmt: skip
-    """The rival of a plan with its list schedules, if the timeout pays for it and there can be a program of it."""
-    rival, ending = planned.rival, planned.log.status
-    if rival is None or ending in ("optimal", "timeout") or options.minimise != "cycles":
-        return None
+def _rival_hint(rival: Plan, graph: Graph, options: Options, tasks: Tasks) -> ListSchedules | None:
+    """The list schedules of a rival, if the timeout pays for them and there can be a program of it."""
     if judging_seconds(graph, rival) > RIVAL_SHARE * options.timeout:
         return None
     try:
-        return rival, list_schedules(tasks(rival))
+        return list_schedules(tasks(rival))
     except (InfeasibleError, UnsupportedError):
         return None
 

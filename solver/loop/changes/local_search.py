@@ -70,8 +70,7 @@ def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
     if all(t.segment.instances == s.instances for t, s in zip(tiled, segments, strict=True)):
         subproblem.builder.discard("tiling", (choice.effort for t in tiled for choice in t.choices))
         return plan
-    allowed = "step-orders" not in subproblem.options.disabled
-    steps = order_like(subproblem.graph, subproblem.cells, plan, [t.segment for t in tiled]) if allowed else None
+    steps = order_like(subproblem.graph, subproblem.cells, plan, [t.segment for t in tiled])
     answer = evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps)
     return _better(around, plan, answer)
 

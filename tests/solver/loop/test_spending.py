@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import closing
 
 import pytest
@@ -15,8 +16,9 @@ from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
 from girih.solver.loop.spending import COUNTED_BUILT_SLOT, COUNTED_REPREDICTED_SLOT, Rates
 from girih.solver.options import Options
-from girih.solver.parallel.workers import Workers
+from girih.solver.parallel.workers import Answer, Question, Workers
 from girih.solver.segmentation.candidates import Candidates
+from girih.solver.subproblem import plan_questions
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
 from girih.solver.subproblem.time_budget import rounds, searching
@@ -35,6 +37,16 @@ def test_slots_of_plans_are_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) 
         offered.append(plan)
         offer(self, iteration, plan, origin)
 
+    answered: list[object] = []
+
+    def ask(self: Workers, question: Question[Answer]) -> Future[Answer | None]:
+        future = ask_worker(self, question)
+        answered.append(future.result())
+        return future
+
+    ask_worker = Workers.ask
+    monkeypatch.setattr(Workers, "ask", ask)
+    monkeypatch.setattr(plan_questions, "FEWEST_SLOTS", 0)
     monkeypatch.setattr(Incumbent, "offer", noted)
     segments = tuple(Segment((op.name,), (Split(0, 4 // (1 + n)),), (), ()) for n, op in enumerate(GRAPH.ops[:2]))
     segments += (Segment((GRAPH.ops[2].name,), (), (), ()),)
@@ -44,6 +56,7 @@ def test_slots_of_plans_are_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) 
         iteration = searching(rounds(20.0)).iteration(1)
         evaluate_segments(subproblem, incumbent, segments, TilingCuts(), iteration)
         assert len(offered) == 2, "segment by segment and depth first"
+        assert len([plan for plan in answered if plan is not None]) == (2 if jobs > 1 else 0), "workers built them"
         slots = sum(len(plan.slots) for plan in offered)
         assert (subproblem.built_slots, subproblem.repredicted_slots) == (slots, 0)
         around = Neighbourhood(

@@ -100,7 +100,10 @@ def test_a_rival_is_no_better_than_its_simulation() -> None:
     assert alone.order
     rival = replace(plain, seed=plain.seed + 1)
 
+    simulated: list[bool] = []
+
     def slower(plan: Plan) -> int:
+        simulated.append(bool(plan.order))
         return cycles(plan) << (plan.seed == rival.seed)
 
     def without_rivals(plan: Plan) -> TaskGraph:
@@ -109,6 +112,7 @@ def test_a_rival_is_no_better_than_its_simulation() -> None:
         return lowerer.tasks(plan)
 
     assert with_order(Planned(best, log, rival), graph, options, None, slower, lowerer.tasks).plan == alone
+    assert simulated == [False, True, True], "the best plan once without an order, and once each with one"
     assert with_order(Planned(best, log, rival), graph, options, None, cycles, without_rivals).plan == alone
 
 
