@@ -5,9 +5,11 @@ Every interval in this project is half-open: ``Span(2, 5)`` holds 2, 3 and 4.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Generic, NamedTuple, TypeVar
 
 Place = TypeVar("Place")
@@ -121,9 +123,54 @@ class Holders(Generic[Place]):
     def first(self, box: Box) -> Place | None:
         """The first place that contains ``box``; ``None`` if none does."""
         # Nothing but an equal box contains one as large as the largest, so that most are found without a search.
-        if 0 < volume(box) == self._largest and box in self._exact:
+        if 0 < (points := volume(box)) == self._largest and box in self._exact:
             return self._exact[box]
-        return next((place for place, held in self._places if contains(held, box)), None)
+        if not points:
+            return next((place for place, held in self._places if contains(held, box)), None)
+        number = self._spans.first(box) if self._places else None
+        return None if number is None else self._places[number][0]
+
+    @cached_property
+    def _spans(self) -> _Spans:
+        return _Spans([(number, held) for number, (_, held) in enumerate(self._places)], 0)
+
+
+class _Spans:
+    """Numbered boxes by their spans in dimension ``dim``, and those of one span by their spans in the next one.
+
+    Boxes are parts of a tensor, most of them apart: so few spans of a dimension hold one that is looked for, and they
+    lie side by side.
+    """
+
+    def __init__(self, boxes: Sequence[tuple[int, Box]], dim: int) -> None:
+        self._dim = dim
+        self._number = min(number for number, _ in boxes)
+        by_span: dict[Span, list[tuple[int, Box]]] = {}
+        if dim < len(boxes[0][1]):
+            for number, box in boxes:
+                by_span.setdefault(box[dim], []).append((number, box))
+        spans = sorted(by_span)
+        self._begins = [span.lo for span in spans]
+        self._ends = [span.hi for span in spans]
+        self._furthest = list(accumulate(self._ends, max))
+        """The last end of the spans up to each."""
+        self._within = [_Spans(by_span[span], dim + 1) for span in spans]
+
+    def first(self, box: Box) -> int | None:
+        """The lowest number of a box that contains this one, which is not empty."""
+        if self._dim == len(box):
+            return self._number
+        lo, hi = box[self._dim]
+        best: int | None = None
+        at = bisect_right(self._begins, lo) - 1
+        while at >= 0 and self._furthest[at] >= hi:
+            within = self._within[at]
+            if self._ends[at] >= hi and (best is None or within._number < best):
+                number = within.first(box)
+                if number is not None and (best is None or number < best):
+                    best = number
+            at -= 1
+        return best
 
 
 def part(extent: int, parts: int, index: int) -> Span:

@@ -135,6 +135,8 @@ class _Contents:
         """By tensor, slot and core: where the parts of the share go."""
         self._stacked: dict[int, tuple[Int, Int]] = {}
         """By the identity of a buffer: the boxes that are stored into it, and when."""
+        self._sorted_tiles: dict[int, _SortedTiles] = {}
+        """By their identity, as cells of several cores share their tiles."""
         self._lives = {name: np.array([b.live for b in of], dtype=np.int64) for name, of in self.on_chip.items()}
         self._made: dict[str, tuple[list[tuple[Stored, SharedBuffer]], Int]] = {}
         """By tensor: each part of a share with the buffer that it goes to, and their boxes."""
@@ -278,21 +280,26 @@ class _Contents:
         inside = np.zeros(len(stream.tiles), dtype=np.bool_)
         for buffer in self.on_chip.get(name, ()):
             if buffer.live[0] <= stream.slot < buffer.live[1]:
-                holds = _within(stream.tiles, buffer.box)
-                if buffer.live[0] > stream.since and bool(holds.any()):
+                holds = self._sorted(stream.tiles).within(buffer.box)
+                if buffer.live[0] > stream.since and holds.size:
                     _fail(
                         f"core {stream.core} fetches weights of {name} from slot {stream.since} on, and "
                         f"{_name(buffer)} begins after that"
                     )
-                if not (buffer.fetch or buffer is self.homes.get(name)) and bool(holds.any()):
+                if not (buffer.fetch or buffer is self.homes.get(name)) and holds.size:
                     _fail(f"core {stream.core} reads weights from {_name(buffer)}, which nothing writes")
-                inside |= holds
+                inside[holds] = True
         if not inside.all():
             box = stream.tiles.box(int(np.argmin(inside)))
             _fail(
                 f"core {stream.core} needs {box} of {name} in slot {stream.slot}, and no one buffer of the shared "
                 "memory holds it then"
             )
+
+    def _sorted(self, tiles: Boxes) -> _SortedTiles:
+        if id(tiles) not in self._sorted_tiles:
+            self._sorted_tiles[id(tiles)] = _SortedTiles(tiles)
+        return self._sorted_tiles[id(tiles)]
 
     def _check_rings(self, name: str, streams: list[Stream]) -> None:
         """Where positions take turns, no core needs one whose place another has taken."""
@@ -311,10 +318,9 @@ class _Contents:
             ends: dict[int, int] = {}
             for stream in (s for s in streams if s.slot == slot):
                 positions = np.full(len(stream.tiles), -1)
-                for buffer in rings:
-                    positions = np.where(
-                        (positions < 0) & _within(stream.tiles, buffer.box), buffer.ring_position, positions
-                    )
+                for buffer in reversed(rings):
+                    # The first that holds a tile is the one that counts.
+                    positions[self._sorted(stream.tiles).within(buffer.box)] = buffer.ring_position
                 for position, when in zip(positions.tolist(), stream.when.tolist(), strict=True):
                     begins[position] = min(begins.get(position, when), when)
                     ends[position] = max(ends.get(position, when), when)
@@ -345,7 +351,22 @@ class _Contents:
             self._check_lives(name, slot, f"the host makes {name}")
 
 
-def _within(tiles: Boxes, box: Box) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which tiles lie in ``box``."""
-    spans = np.array(box, dtype=np.int64).reshape(len(box), 2)
-    return np.all((tiles.spans[:, :, 0] >= spans[:, 0]) & (tiles.spans[:, :, 1] <= spans[:, 1]), axis=1)
+class _SortedTiles:
+    """Tiles by where they begin in the dimension in which most of them differ, so that few are looked at for a box."""
+
+    def __init__(self, tiles: Boxes) -> None:
+        lows = tiles.spans[:, :, 0]
+        self._dim = max(range(lows.shape[1]), key=lambda dim: len(np.unique(lows[:, dim])))
+        self._order = np.argsort(lows[:, self._dim], kind="stable")
+        self._spans = tiles.spans[self._order]
+        self._begins = self._spans[:, self._dim, 0]
+
+    def within(self, box: Box) -> Int:
+        """The numbers of the tiles that lie in ``box``; none of them is empty."""
+        first, last = np.searchsorted(self._begins, box[self._dim]).tolist()
+        spans = self._spans[first:last]
+        holds = np.ones(last - first, dtype=np.bool_)
+        # Dimension by dimension: a reduction along so short an axis takes several times as long.
+        for dim, (lo, hi) in enumerate(box):
+            holds &= (spans[:, dim, 0] >= lo) & (spans[:, dim, 1] <= hi)
+        return self._order[first:last][holds]

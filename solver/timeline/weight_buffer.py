@@ -134,8 +134,13 @@ class WeightBuffer:
         else:
             ready = self._move(self._local, area, move, staging)
         if self._shares[version]:
-            stop, body = ready - move.latency, move.payload / move.rate
-            met = sum(max(0.0, min(stop, ended) - max(stop - body, begun)) for begun, ended in own.products)
+            stop = ready - move.latency
+            start = stop - move.payload / move.rate
+            met = 0.0
+            for begun, ended in reversed(own.products):
+                if ended <= start:
+                    break
+                met += max(0.0, min(stop, ended) - max(start, begun))
             own.delay += met * move.rate * self._conflict
         return ready
 
