@@ -152,8 +152,8 @@ class _Search:
         rates = Rates(
             roots=lambda: candidates.priced_roots,
             columns=lambda: candidates.priced_count,
-            built_slots=lambda: self.subproblem.built_slots,
-            repredicted_slots=lambda: self.subproblem.repredicted_slots,
+            built=lambda: self.subproblem.built,
+            repredicted=lambda: self.subproblem.repredicted,
             predicted_operators=lambda: self.subproblem.predicted,
         )
         self.spending = Spending(self.record, rates, options.timeout)

@@ -11,6 +11,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..cpsat.log import Record
+from ..subproblem.plan_work import PlanWork
+
+
+@dataclass(frozen=True)
+class PlanRate:
+    """Seconds for each slot of a plan and for each product of tiles in it."""
+
+    slot: float
+    product: float
+
+    def seconds(self, work: PlanWork) -> float:
+        """About what this much work takes."""
+        return self.slot * work.slots + self.product * work.products
+
 
 COUNTED_ROOT = 0.01
 """Seconds for each operator with which segments end that was priced, however many columns it has, beside
@@ -18,12 +32,13 @@ COUNTED_ROOT = 0.01
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation. With both, 6 s are counted for Conformer, 3 for ViT, 4 for ResNet-50 and
 MobileNet-V2, and 24 for DenseNet-121, which took 4, 2, 5, 8 and 35."""
-COUNTED_BUILT_SLOT = 0.004
-"""Seconds for each slot of each plan that is built, with both of its predictions, and without the searches for it:
-these networks took 0.003 to 0.007, BERT at 512 positions 0.008."""
-COUNTED_REPREDICTED_SLOT = 0.0013
-"""Seconds for each slot of each plan that is only predicted again: these networks took 0.0011 to 0.0016, BERT
-0.0045."""
+COUNTED_BUILT = PlanRate(slot=0.0035, product=0.00008)
+"""Of plans that are built, with both of their predictions, and without the searches for it. Each slot of Conformer and
+MobileNet-V2 is counted as 0.004 s, of ViT and BERT at 512 positions as 0.005, and of AlexNet as 0.010; they took 0.004,
+0.004, 0.007 and 0.011."""
+COUNTED_REPREDICTED = PlanRate(slot=0.001, product=0.00004)
+"""Of plans that are only predicted again. Each slot of Conformer and MobileNet-V2 is counted as 0.0012 s, of ViT and
+BERT as 0.0018, and of AlexNet as 0.004; they took 0.0015, 0.0013, 0.0037 and 0.006."""
 COUNTED_SEARCH = 9.0
 """Seconds for each deterministic second of CP-SAT. Those of residency, which are most, took 8 to 12, of addresses 22
 (while residency's were searched, too), and of tiles 3."""
@@ -36,20 +51,20 @@ COUNTED_PREDICTION = 0.0035
 class Rates:
     """What is counted, each as a function that tells how many there were so far.
 
-    ``roots`` and ``columns``: priced by segmentation; ``built_slots``: of plans that were built; ``repredicted_slots``:
-    of plans that were only predicted again; ``predicted_operators``: to choose tiles for each other.
+    ``roots`` and ``columns``: priced by segmentation; ``built``: plans; ``repredicted``: plans that were only predicted
+    again; ``predicted_operators``: to choose tiles for each other.
     """
 
     roots: Callable[[], int]
     columns: Callable[[], int]
-    built_slots: Callable[[], int]
-    repredicted_slots: Callable[[], int]
+    built: Callable[[], PlanWork]
+    repredicted: Callable[[], PlanWork]
     predicted_operators: Callable[[], int]
 
     def seconds(self, record: Record) -> float:
         """About what it took to come to a record, without its parts."""
         columns = COUNTED_ROOT * self.roots() + COUNTED_COLUMN * self.columns()
-        plans = COUNTED_BUILT_SLOT * self.built_slots() + COUNTED_REPREDICTED_SLOT * self.repredicted_slots()
+        plans = COUNTED_BUILT.seconds(self.built()) + COUNTED_REPREDICTED.seconds(self.repredicted())
         searched = COUNTED_SEARCH * sum(run.deterministic_seconds for run in record.own_runs)
         return columns + plans + searched + COUNTED_PREDICTION * self.predicted_operators()
 

@@ -20,6 +20,7 @@ from ..parallel.workers import Workers
 from ..tiling.solve import together
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .plan_questions import Searched, ask_plans
+from .plan_work import PlanWork, plan_work
 from .step_order import orders
 from .tiling_alternatives import KnownTiles, TiledSegment, TilingAlternatives, TilingCuts
 from .time_budget import Iteration
@@ -44,10 +45,10 @@ class Subproblem:
         self.builder = PlanBuilder(
             graph, machine, self.cells, options.seed, note, options.disabled, live, any_plan=any_plan
         )
-        self.built_slots = 0
-        """Slots of the plans that were built, or came from the heuristics."""
-        self.repredicted_slots = 0
-        """Slots of the plans that were only predicted again."""
+        self.built = PlanWork()
+        """Of all plans that were built, or came from the heuristics."""
+        self.repredicted = PlanWork()
+        """Of all plans that were only predicted again."""
         self._workers = workers
         self._searched = Searched(machine, options.disabled, options.seed)
         self.is_layerwise = options.strategy == "layerwise"
@@ -142,11 +143,11 @@ class Subproblem:
 
     def count_built(self, plan: Plan) -> None:
         """What a search has cost includes that of this plan."""
-        self.built_slots += len(plan.slots)
+        self.built += plan_work(self.graph, self.cells, plan)
 
     def timed(self, plan: Plan) -> Plan:
         """A changed plan, or one for another machine, with what is predicted for it, checked."""
-        self.repredicted_slots += len(plan.slots)
+        self.repredicted += plan_work(self.graph, self.cells, plan)
         return self.builder.timed(plan)
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:

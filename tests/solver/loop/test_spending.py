@@ -14,11 +14,12 @@ from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.evaluate import evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
-from girih.solver.loop.spending import COUNTED_BUILT_SLOT, COUNTED_REPREDICTED_SLOT, Rates
+from girih.solver.loop.spending import COUNTED_BUILT, COUNTED_REPREDICTED, Rates
 from girih.solver.options import Options
 from girih.solver.parallel.workers import Answer, Question, Workers
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.subproblem import plan_questions
+from girih.solver.subproblem.plan_work import PlanWork, plan_work
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TilingCuts
 from girih.solver.subproblem.time_budget import rounds, searching
@@ -29,7 +30,7 @@ GRAPH = graphs.chain(3, batch=4)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_slots_of_plans_are_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+def test_the_work_of_plans_is_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
     offered: list[Plan] = []
     offer = Incumbent.offer
 
@@ -57,26 +58,27 @@ def test_slots_of_plans_are_counted(monkeypatch: pytest.MonkeyPatch, jobs: int) 
         evaluate_segments(subproblem, incumbent, segments, TilingCuts(), iteration)
         assert len(offered) == 2, "segment by segment and depth first"
         assert len([plan for plan in answered if plan is not None]) == (2 if jobs > 1 else 0), "workers built them"
-        slots = sum(len(plan.slots) for plan in offered)
-        assert (subproblem.built_slots, subproblem.repredicted_slots) == (slots, 0)
+        first, second = (plan_work(GRAPH, subproblem.cells, plan) for plan in offered)
+        assert (subproblem.built, subproblem.repredicted) == (first + second, PlanWork())
         around = Neighbourhood(
             incumbent, subproblem, Candidates(GRAPH, MACHINE), TilingCuts(), iteration, lambda: True
         )  # fmt: skip
         around.predicted(offered[0])
-        assert (subproblem.built_slots, subproblem.repredicted_slots) == (slots, len(offered[0].slots))
+        assert (subproblem.built, subproblem.repredicted) == (first + second, first)
 
 
 def test_what_is_counted_takes_so_many_seconds() -> None:
     record = Record(60.0, None)
 
-    def seconds(built: int, repredicted: int) -> float:
+    def seconds(built: PlanWork, repredicted: PlanWork) -> float:
         return Rates(
             roots=lambda: 0,
             columns=lambda: 0,
-            built_slots=lambda: built,
-            repredicted_slots=lambda: repredicted,
+            built=lambda: built,
+            repredicted=lambda: repredicted,
             predicted_operators=lambda: 0,
         ).seconds(record)
 
-    assert seconds(1_000, 0) == pytest.approx(1_000 * COUNTED_BUILT_SLOT)
-    assert seconds(0, 1_000) == pytest.approx(1_000 * COUNTED_REPREDICTED_SLOT)
+    work, none = PlanWork(slots=1_000, products=20_000), PlanWork()
+    assert seconds(work, none) == pytest.approx(1_000 * COUNTED_BUILT.slot + 20_000 * COUNTED_BUILT.product)
+    assert seconds(none, work) == pytest.approx(1_000 * COUNTED_REPREDICTED.slot + 20_000 * COUNTED_REPREDICTED.product)

@@ -27,6 +27,7 @@ from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import segment
 from girih.solver.subproblem.plan_builder import EvaluatedPlan, Infeasibility, PlanRequest
+from girih.solver.subproblem.plan_work import PlanWork
 from girih.solver.subproblem.subproblem import Subproblem
 from girih.solver.subproblem.tiling_alternatives import TiledSegment, TilingCuts
 from girih.solver.subproblem.time_budget import Iteration, rounds, searching
@@ -153,9 +154,7 @@ def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monke
 
 def test_a_timeout_ends_changes_and_says_so() -> None:
     predicted, none = 0, lambda: 0
-    rates = Rates(
-        roots=none, columns=none, built_slots=none, repredicted_slots=none, predicted_operators=lambda: predicted
-    )
+    rates = Rates(roots=none, columns=none, built=PlanWork, repredicted=PlanWork, predicted_operators=lambda: predicted)
     spending = Spending(Record(600.0, None), rates, 1.0)
     assert spending.goes_on("changes") and not spending.refused
     predicted = int(2 / COUNTED_PREDICTION)
