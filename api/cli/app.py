@@ -119,6 +119,9 @@ def _main(args: Sequence[str] | None) -> NoReturn:
         _interrupted(words, received)
     except GirihError as error:
         _debug()
+        if received or _began_with_interrupt(error):
+            # TVM turns an interrupt into an error, and the importer that into an operator that is not supported.
+            _interrupted(words, received)
         # Names in a message are those of files, and may hold whatever moves the cursor.
         message = "\n".join(map(printable, error.lines))
         click.echo(f"girih: {_STATUS[error.exit_code].replace('_', ' ')}: {message}", err=True)

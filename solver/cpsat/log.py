@@ -67,8 +67,14 @@ class Record:
         unit: str = "",
     ) -> None:
         """Something that is only worth a line on the screen."""
-        if self._listener is not None:
+        if self._listener is None:
+            return
+        try:
             self._listener(Progress(model, status, incumbent, bound, self.seconds, message, unit))
+        except KeyboardInterrupt:
+            # A listener may end the search in the user's name.
+            self.interrupts.seen = True
+            raise
 
     def watch(self, model: str, incumbent: float | None, bound: float | None, unit: str) -> None:
         """What a search knows while it runs."""

@@ -180,6 +180,8 @@ class _Search:
         except OutOfTimeError:
             self._infeasible = InfeasibleError("the clock ended the search")
         except KeyboardInterrupt:
+            # It may come from a signal that nobody here listens to.
+            self.record.interrupts.seen = True
             if self.incumbent.best is None:
                 raise
 

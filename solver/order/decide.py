@@ -32,7 +32,8 @@ def with_order(
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
     order and, unless a rival is chosen, both simulations and the program that is kept; the second simulation is not
-    counted. An interrupt keeps the plan that there is; so does the clock where cycles are not what is minimised.
+    counted. An interrupt of the windows keeps the order so far, any other one the plan that there is; so does the clock
+    where cycles are not what is minimised.
     """
     plan, log, rival = planned.plan, planned.log, planned.rival
     planned = Planned(plan, log)
@@ -47,7 +48,7 @@ def with_order(
     try:
         candidates = _candidates(planned, rival, graph, options, tasks)
         attempt = _attempt(plan, *candidates[0], options, judge, workers)
-        if not attempt.gained and len(candidates) > 1:
+        if not attempt.gained and len(candidates) > 1 and not attempt.ordering.interrupted:
             # The rival is no better when simulated. The plan is not simulated again.
             attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
@@ -66,7 +67,9 @@ def with_order(
         progress(
             Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
         )
-    if ordering.effort.limited:
+    if ordering.interrupted:
+        log = replace(log, status="interrupted", unpaid=())
+    elif ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
     return Planned(attempt.best, log)
 

@@ -32,6 +32,8 @@ class Ordering:
     """What the order of emission takes by the same model of time."""
     listed_cycles: float
     """What the best list schedule takes: the hint of the windows."""
+    interrupted: bool
+    """Whether the user ended the search."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,16 @@ def order_queues(
     hint: ListSchedules, *, seconds: float, seed: int = 0, disabled: Disabled = ALL_ON, workers: Workers | None = None
 ) -> Ordering:
     """The best order found; ``seconds`` of searches in windows, counted and not by the clock."""
-    tasks, best, effort = hint.problem.tasks, hint.best, NO_EFFORT
+    tasks, best, effort, interrupted = hint.problem.tasks, hint.best, NO_EFFORT, False
     if "pipeline-model" not in disabled:
-        best, effort = improve_windows(hint.problem, best, seconds, seed, workers)
+        best, effort, interrupted = improve_windows(hint.problem, best, seconds, seed, workers)
     bound = lower_bound(tasks)
     status = "optimal" if best.cycles <= bound else "feasible"
     solved = Solved("order", status, float(round(best.cycles)), float(int(bound)), "cycles")
     points = (SearchPoint(0.0, hint.best.cycles, bound), *effort.points)
     return Ordering(
         queue_orders(tasks.queues, tasks.queue, best.order), best, solved, replace(effort, points=thinned(points)),
-        hint.emitted_cycles, hint.best.cycles,
+        hint.emitted_cycles, hint.best.cycles, interrupted,
     )  # fmt: skip
 
 

@@ -44,22 +44,22 @@ SPREAD = 3
 
 def improve_windows(
     problem: OrderProblem, best: Schedule, seconds: float, seed: int, workers: Workers | None
-) -> tuple[Schedule, Effort]:
+) -> tuple[Schedule, Effort, bool]:
     """Improve a schedule by windows one behind the other, then by those between them, as long as the seconds last and
-    that helps; then by wider ones."""
+    that helps; then by wider ones. The last of the results is whether the user ended it."""
     equal, effort = EqualTasks(problem), NO_EFFORT
     for width in WIDTHS:
         offset, fruitless = 0, 0
         while fruitless < 2:
             seconds -= TIMING_SECONDS * len(best.order)
             if seconds < 0:
-                return best, replace(effort, limited=True)
+                return best, replace(effort, limited=True), False
             one = WindowPass(problem, best, equal)
             one.search(pass_windows(len(best.order), width, offset), seconds, seed, workers)
             seconds -= one.seconds
             effort += one.effort
             if one.interrupted:
-                return best, effort
+                return best, effort, True
             # A longer timeout pays for more windows.
             effort = replace(effort, limited=effort.limited or one.unpaid)
             fruitless += 1
@@ -71,7 +71,7 @@ def improve_windows(
                     effort = replace(effort, points=thinned((*effort.points, point)))
                     break
             offset = width // 2 - offset
-    return best, effort
+    return best, effort, False
 
 
 class WindowPass:

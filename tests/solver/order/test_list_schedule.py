@@ -99,7 +99,7 @@ def test_workers_find_the_same_order() -> None:
     near = tuple(tuple({t - random.randint(1, min(t, 40))}) if t else () for t in range(len(tasks)))
     problem = OrderProblem(replace(tasks, after=near))
     emitted = problem.in_order(range(len(tasks)))
-    alone, effort = windows.improve_windows(problem, emitted, 1.0, 0, None)
+    alone, effort, _ = windows.improve_windows(problem, emitted, 1.0, 0, None)
     assert effort.searches >= windows.TOGETHER and alone.cycles < emitted.cycles
     with closing(Workers(graphs.matmul(), 2)) as workers:
         assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == alone
@@ -286,11 +286,11 @@ def test_equal_windows_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> Non
     problem = OrderProblem(layers(30))
     emitted = problem.in_order(range(90))
     assert emitted.cycles == 30 * 101
-    with_copies, effort = windows.improve_windows(problem, emitted, 10.0, 0, None)
+    with_copies, effort, _ = windows.improve_windows(problem, emitted, 10.0, 0, None)
     # Each layer but the first has the order of the first one; the last long task of A comes after all.
     assert with_copies.cycles < 30 * 52
     monkeypatch.setattr(EqualTasks, "copies", lambda self, tasks: iter(()))
-    alone, effort_alone = windows.improve_windows(problem, emitted, 10.0, 0, None)
+    alone, effort_alone, _ = windows.improve_windows(problem, emitted, 10.0, 0, None)
     assert alone.cycles == with_copies.cycles and effort.searches < effort_alone.searches / 3
 
 
@@ -305,16 +305,16 @@ def one_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> tuple[OrderProblem, 
 
 def test_seconds_pay_for_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, emitted = one_layer_at_a_time(monkeypatch)
-    assert windows.improve_windows(problem, emitted, 0.0, 0, None) == (emitted, replace(NO_EFFORT, limited=True))
+    assert windows.improve_windows(problem, emitted, 0.0, 0, None) == (emitted, replace(NO_EFFORT, limited=True), False)
     seconds = windows.TIMING_SECONDS * 90 + windows.SEARCH_SECONDS * 3 * 2.5
-    better, effort = windows.improve_windows(problem, emitted, seconds, 0, None)
+    better, effort, _ = windows.improve_windows(problem, emitted, seconds, 0, None)
     assert (effort.searches, effort.limited) == (2, True) and better.cycles < emitted.cycles
 
 
 def test_windows_that_end_at_their_own_limit_leave_nothing_to_pay_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "TASK_LIMIT", 1e-9)
     problem = OrderProblem(random_tasks(Random(5), 120, queues=3, links=0))
-    _, effort = windows.improve_windows(problem, problem.in_order(range(120)), 1e6, 0, None)
+    _, effort, _ = windows.improve_windows(problem, problem.in_order(range(120)), 1e6, 0, None)
     assert effort.searches and not effort.limited
 
 
