@@ -23,6 +23,13 @@ def whole(name: str, value: object) -> int:
         raise wrong_type(name, value, "a whole number") from error
 
 
+def text(name: str, value: object) -> str:
+    """A text, also of NumPy or another class of texts."""
+    if not isinstance(value, str):
+        raise wrong_type(name, value, "a text")
+    return str(value)
+
+
 def number(name: str, value: object) -> float:
     """A number, which may be infinite or NaN."""
     if isinstance(value, (bool, str, bytes)) or not isinstance(value, SupportsFloat):
@@ -60,7 +67,7 @@ def names(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]
     items = cast("Sequence[object]", value)
     if not all(isinstance(item, str) or (numbers and isinstance(item, SupportsIndex)) for item in items):
         raise wrong_type(name, value, wanted)
-    return tuple(item if isinstance(item, str) else str(whole(name, item)) for item in items)
+    return tuple(str(item) if isinstance(item, str) else str(whole(name, item)) for item in items)
 
 
 def wrong_type(name: str, value: object, wanted: str) -> UsageError:

@@ -36,6 +36,7 @@ from .plugins.compiled_with import with_places
 from .plugins.load_plugin import load_installed
 from .provenance import provenance
 from .run import Arrays, Result, run
+from .turns import TVM, in_turns
 
 if TYPE_CHECKING:
     import onnx
@@ -149,6 +150,8 @@ class Compiled(container.Package):
 
     def alternatives(self, operator: str) -> tuple[Alternative, ...]:
         """What the models could have decided for an operator, with their costs; ``KeyError`` for an unknown name."""
+        if operator not in self.graph.op:
+            raise KeyError(operator)
         return tuple(Alternative(**vars(row)) for row in self._models.of(operator))
 
     @cached_property
@@ -241,18 +244,19 @@ def compile_for(
     jobs: int = 1,
 ) -> Compiled:
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
-    # Imported here because TVM and OR-Tools take seconds to load.
-    from ..frontend import import_onnx
-    from ..frontend.for_machine import fitted
-    from ..frontend.reference.run import model_bytes
-    from ..lowering import Lowerer
-    from ..solver import plan
-    from .judge import judge
+    with TVM:
+        # Imported here because TVM and OR-Tools take seconds to load.
+        from ..frontend import import_onnx
+        from ..frontend.for_machine import fitted
+        from ..frontend.reference.run import model_bytes
+        from ..lowering import Lowerer
+        from ..solver import plan
+        from .judge import judge
 
-    load_installed()
+        load_installed()
     described, machine = machine, as_planned(machine)
     stages = _Stages(progress)
-    with stages("import"):
+    with stages("import"), TVM:
         # ONNX → operators: loop nests with affine accesses, weights folded and converted.
         graph = import_onnx(
             model,
@@ -278,8 +282,8 @@ def compile_for(
                     machine,
                     options.for_solver,
                     stages.solving,
-                    judge(lowerer),
-                    lowerer.tasks,
+                    in_turns(judge(lowerer)),
+                    in_turns(lowerer.tasks),
                     jobs,
                 ),
             )
@@ -288,7 +292,7 @@ def compile_for(
     with stages("lower"):
         # Instructions that follow the plan, and nothing but the plan.
         program, stages.cached["lower"] = cache.lowered(
-            graph, planned.plan, machine, lambda: lowerer.program(planned.plan)
+            graph, planned.plan, machine, in_turns(lambda: lowerer.program(planned.plan))
         )
     log, seconds, cached = planned.log, stages.seconds, stages.cached
     return Compiled(

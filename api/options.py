@@ -10,7 +10,7 @@ from typing import Literal
 
 from ..ir.errors import UsageError
 from ..solver.options import STRATEGIES, Options, Strategy
-from .arguments import named, number, whole
+from .arguments import named, number, text, whole
 
 Precision = Literal["as-is", "fp16", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("as-is", "fp16", "bf16")
@@ -41,8 +41,10 @@ class CompileOptions:
     minimise: str = "cycles"
 
     def __post_init__(self) -> None:
-        # Whoever calls from Python may pass anything. Numbers of NumPy become plain ones: JSON has no others.
+        # Whoever calls from Python may pass anything. What is of NumPy becomes plain: JSON knows nothing else.
         put = object.__setattr__
+        for name in ("target", "strategy", "precision", "minimise"):
+            put(self, name, text(name, getattr(self, name)))
         put(self, "solver_timeout", number("solver_timeout", self.solver_timeout))
         put(self, "seed", whole("seed", self.seed))
         if self.batch is not None:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.rounding resnet50.girih bert.girih [--json]
 
-The reference is that of `girih run --exact` (`api/exact.py`), which allows no difference at all; here, the error is
+The reference is that of `girih run --exact` (`api/exact/`), which allows no difference at all; here, the error is
 ‖output - reference‖ / ‖reference‖, and the exit code is 1 if one is larger than 2e-3.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .compilation import Compilation
 from .convergence import convergence
 from .cycles.losses import largest_losses
@@ -74,4 +76,4 @@ def build_report(compilation: Compilation, network: bytes = b"") -> Report:
         operators=operator_rows(compilation),
         hosts=hosts,
         provenance=compilation.provenance,
-    ).drawn_from(compilation, page, lambda report, kind, path: exported(report, kind, path, network))
+    ).drawn_from(compilation, page, partial(exported, network=network))

@@ -17,7 +17,7 @@ from .errors import UsageError
 def check_writable(path: str | Path) -> None:
     """Raise :class:`UsageError` if :func:`written_whole` could not write here: to be called before long work."""
     with _explained(path):
-        place = Path(path).resolve()
+        place = _place(path)
         if place.is_dir():
             raise IsADirectoryError(None, "it is a directory")
         if place.exists() and not os.access(place, os.W_OK):
@@ -39,7 +39,7 @@ def check_places(outputs: Iterable[str | Path | None], inputs: Iterable[str | Pa
         if path is None:
             continue
         check_writable(path)
-        place = Path(path).resolve()
+        place = _place(path)
         if place in taken:
             raise UsageError(f"writing {path} would {taken[place]}; choose another place")
         if _is_replaceable(place):
@@ -62,7 +62,7 @@ def written_whole(path: str | Path) -> Generator[IO[bytes]]:
     Devices and pipes get all of it at the end.
     """
     with _explained(path):
-        place = Path(path).resolve()
+        place = _place(path)
         if not _is_replaceable(place):
             # Not directly: what cannot seek cannot take an archive.
             content = io.BytesIO()
@@ -97,6 +97,12 @@ def _explained(path: str | Path) -> Generator[None]:
         yield
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; choose another place") from error
+
+
+def _place(path: str | Path) -> Path:
+    """Where links lead. A pipe that a shell has opened is found by the link alone, and has no such place."""
+    place = Path(path)
+    return place.resolve() if _is_replaceable(place) else place
 
 
 def _is_replaceable(place: Path) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import onnx
 
-from ...ir.errors import UsageError
+from ...ir.errors import UnsupportedError, UsageError
 
+LARGEST = 2**31 - 1
+"""The largest size that can be bound: products of several of them have to fit into 64 bits."""
 Symbol = str
 """The name of a symbolic dimension; one without a name is called ``input:axis``."""
 
@@ -31,14 +33,14 @@ def network_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 def symbols(value: onnx.ValueInfoProto) -> Iterator[tuple[int, Symbol]]:
     """Axis and symbol of each symbolic dimension of an input."""
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-        if not dim.HasField("dim_value") or dim.dim_value <= 0:
+        if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield axis, dim.dim_param or f"{value.name}:{axis}"
 
 
 def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> Binding:
     """Give every symbolic dimension of the inputs a size, or say how the user can."""
-    if batch is not None and batch < 1:
-        raise UsageError(f"the batch is {batch}; give a whole number from 1")
+    if batch is not None and not 1 <= batch <= LARGEST:
+        raise UsageError(f"the batch is {batch}; give a whole number from 1 to {LARGEST:,}")
     inputs = network_inputs(model)
     uses: dict[Symbol, list[tuple[str, int]]] = {}
     for value in inputs:
@@ -46,14 +48,19 @@ def bind(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> 
             raise UsageError(f"input {value.name!r} is not a tensor")
         if not value.type.tensor_type.HasField("shape"):
             raise UsageError(f"input {value.name!r} has no shape; export the model with one")
+        if any(dim.HasField("dim_value") and not dim.dim_value for dim in value.type.tensor_type.shape.dim):
+            raise UnsupportedError(
+                f"input {value.name!r} has a dimension of 0, and tensors without elements are not supported; if 0 "
+                "stands for a size that is open, export the model with a symbolic dimension"
+            )
         for axis, symbol in symbols(value):
             uses.setdefault(symbol, []).append((value.name, axis))
     for name, size in dims.items():
         if name not in uses:
             known = ", ".join(sorted(uses)) or "none"
             raise UsageError(f"the model has no symbolic dimension {name!r}; it has: {known}")
-        if size < 1:
-            raise UsageError(f"dimension {name!r} is bound to {size}; give a whole number from 1")
+        if not 1 <= size <= LARGEST:
+            raise UsageError(f"dimension {name!r} is bound to {size}; give a whole number from 1 to {LARGEST:,}")
     leading = [s for s, places in uses.items() if s not in dims and any(axis == 0 for _, axis in places)]
     sizes = dict(dims)
     symbol: Symbol | None = None

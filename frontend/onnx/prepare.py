@@ -20,6 +20,7 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES, FLOATS
 from ..net.net import Info, fresh
 from . import dims
+from .constant_operands import check_constant_operands
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
 from .limits import refuse_shape
@@ -152,6 +153,8 @@ def fold(network: Network, light: onnx.ModelProto, custom_results: CustomResults
     for node in network.nodes:
         for info in (network.infos[o] for o in node.outputs if o in network.infos):
             refuse_shape(node.name, node.op_type, info.shape)
+        if node.inputs and node.inputs[0] in network.infos:
+            check_constant_operands(node, network.infos[node.inputs[0]].shape, network.constants)
     network.nodes = [without_empty(node, network.constants) for node in network.nodes]
     used = {name for node in network.nodes for name in node.inputs} | set(network.outputs)
     network.constants = {n: a for n, a in network.constants.items() if n in used}
@@ -173,7 +176,7 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     graph = model.graph
     del graph.node[:]
     for node in network.nodes:
-        graph.node.append(proto_of(node))
+        graph.node.append(_inferable(node))
     declare(graph, network.constants)
     outputs = {value.name for value in graph.output}
     for name in (o for node in network.nodes if node.custom for o in node.outputs if o in network.infos):
@@ -194,6 +197,16 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     for name, array in network.constants.items():
         infos[name] = Info(array.shape, array.dtype.name)
     return infos
+
+
+def _inferable(node: Node) -> onnx.NodeProto:
+    """What ONNX is to infer for a node.
+
+    Its inference, where it is strict, knows no type for what a GroupNormalization makes, which is that of its input.
+    """
+    if node.op_type == "GroupNormalization" and not node.domain:
+        return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs, name=node.name)
+    return proto_of(node)
 
 
 def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> dict[str, Info]:

@@ -76,16 +76,18 @@ def model_bytes(source: ModelSource) -> bytes:
 
 
 def reference_outputs(
-    source: ModelSource, inputs: Mapping[str, np.ndarray], *, batched: Collection[str] = (), macs: int = MACS
-) -> Reference:
+    source: ModelSource, inputs: Mapping[str, np.ndarray], *, batched: Collection[str] = (), macs: int = MACS,
+    special: bool = False,
+) -> Reference:  # fmt: skip
     """Run the network on whole-batch ``inputs``.
 
     ``batched`` names the inputs whose samples (along the first axis) are independent of one another. The network is
     then run sample by sample, and only for as many samples, from the first, as ``macs`` allow; at least for one.
-    A NaN goes through maxima and minima, as it does in our instructions.
+    A NaN goes through maxima and minima, as it does in our instructions: where the inputs have one, or an infinity that
+    may become one, and if it is ``special``, since constants or functions of finite values have made one.
     """
     model = load_model(source)
-    special = any(a.dtype.name in FLOATS and not np.isfinite(a).all() for a in inputs.values())
+    special = special or any(a.dtype.name in FLOATS and not np.isfinite(a).all() for a in inputs.values())
     first = {n: a[:1] if n in batched else a for n, a in inputs.items()}
     program = Program(model, first, special=special)
     if not batched:

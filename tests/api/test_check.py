@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from girih.api.check import Check, check, compare, nan_counts
-from girih.api.numpy_functions import saturated
+from girih.api.exact.numpy_functions import saturated
 from girih.api.run import unjudged
 from tests.support.graphs import conv
 

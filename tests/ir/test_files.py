@@ -45,6 +45,18 @@ def test_a_device_takes_an_archive() -> None:
         archive.writestr("entry", "gone")
 
 
+def test_a_pipe_is_written_by_the_name_of_its_descriptor() -> None:
+    reading, writing = os.pipe()
+    try:
+        place = f"/dev/fd/{writing}"
+        check_places([place])
+        write_text(place, "all of it")
+        assert os.read(reading, 100) == b"all of it"
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_no_output_replaces_an_input(tmp_path: Path) -> None:
     source, link = tmp_path / "a.girih", tmp_path / "link.girih"
     source.write_text("kept")

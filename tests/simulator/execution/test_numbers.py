@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.api.numpy_functions import FUNCTIONS, to_bfloat16
+from girih.api.exact.numpy_functions import FUNCTIONS, to_bfloat16
 from girih.ir.isa.scalar_functions import ELEMENTS
 from girih.simulator.execution.numbers import FLOAT, converted, erf, to_float
 from tests.support.simulator.scalar_oracle import nearest_bfloat16

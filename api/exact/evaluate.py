@@ -22,10 +22,10 @@ from itertools import product
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..ir.graph import FLOATS, Access, Graph, Op, Port, Stage, contraction_axes
-from ..ir.isa.timing import matrix_shape
-from ..ir.plan import Plan
-from ..ir.program import Program
+from ...ir.graph import FLOATS, Access, Graph, Op, Port, Stage, contraction_axes
+from ...ir.isa.timing import matrix_shape
+from ...ir.plan import Plan
+from ...ir.program import Program
 from .numpy_functions import COMBINE, FUNCTIONS, number, on_whole_numbers, saturated
 
 Arrays = dict[str, np.ndarray]

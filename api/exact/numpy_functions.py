@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..ir.graph import FLOATS
-from ..ir.isa.scalar_functions import ELEMENTS, is_int64
+from ...ir.graph import FLOATS
+from ...ir.isa.scalar_functions import ELEMENTS, is_int64
 
 erf = np.vectorize(math.erf, otypes=[np.float32])
 erfc64 = np.vectorize(math.erfc, otypes=[np.float64])

@@ -1,0 +1,1 @@
+"""What a program has to compute, to the last bit: its graph in numpy."""

@@ -1,0 +1,47 @@
+"""Constant indices and paddings that no run could follow: refused when the network is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from ...ir.errors import UsageError
+from .inline import Node
+
+_ALONG_AN_AXIS = frozenset({"Gather", "GatherElements"})
+
+
+def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping[str, np.ndarray]) -> None:
+    """Raise :class:`UsageError` if constants of the node do not fit its first input, which has this shape."""
+    if node.op_type in _ALONG_AN_AXIS and len(node.inputs) > 1 and node.inputs[1] in constants:
+        _check_indices(node, shape, constants[node.inputs[1]])
+    elif node.op_type == "Pad" and node.attribute("mode", b"constant") == b"reflect":
+        # Before operator set 11, paddings are an attribute.
+        pads = constants.get(node.inputs[1]) if len(node.inputs) > 1 else node.attribute("pads", None)
+        if pads is not None and not (len(node.inputs) > 3 and node.inputs[3]):
+            _check_reflection(node, shape, np.asarray(pads))
+
+
+def _check_indices(node: Node, shape: Sequence[int], indices: np.ndarray) -> None:
+    axis = int(cast("int", node.attribute("axis", 0)))
+    if not indices.size or not -len(shape) <= axis < len(shape):
+        return
+    entries = shape[axis]
+    wrong = indices[(indices < -entries) | (indices >= entries)]
+    if wrong.size:
+        raise UsageError(
+            f"node {node.name!r} ({node.op_type}) has the index {int(wrong.flat[0])}, and axis {axis} of "
+            f"{node.inputs[0]!r} has {entries} entries: {-entries} to {entries - 1} are allowed"
+        )
+
+
+def _check_reflection(node: Node, shape: Sequence[int], pads: np.ndarray) -> None:
+    for axis, extent in enumerate(shape):
+        largest = max((int(p) for p in pads[axis :: len(shape)]), default=0)
+        if largest >= extent:
+            raise UsageError(
+                f"node {node.name!r} (Pad) reflects {largest} elements of axis {axis} of {node.inputs[0]!r}, which "
+                f"has {extent}: at most {extent - 1} can be"
+            )
