@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 import girih
+from girih import models
 from girih.api import arguments
 from girih.api.options import CompileOptions
 from girih.ir.errors import UsageError
@@ -30,8 +34,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"dims": [("seq", 3)]}, r"dims is \[\('seq', 3\)\], of type list; pass a dictionary"),
     ({"dims": {1: 3}}, "dims is {1: 3}, of type dict; pass a dictionary whose keys are names"),
     ({"dims": {"seq": 2.5}}, r"dims\['seq'\] is 2.5, of type float"),
-    ({"strategy": 3}, "there is no strategy 3"),
-    ({"precision": ["fp16"]}, "there is no precision"),
+    ({"strategy": 3}, "strategy is 3, of type int; pass a text"),
+    ({"precision": ["fp16"]}, "precision is .*, of type list; pass a text"),
     ({"target": 5}, "target is 5, of type int; pass a path"),
     ({"target": b"tiny"}, "target is b'tiny'"),
     ({"cache": 5}, "cache is 5, of type int; pass a path"),
@@ -98,3 +102,40 @@ def test_long_values_are_shortened() -> None:
     with pytest.raises(UsageError) as caught:
         arguments.whole("batch", "x" * 1000)
     assert len(str(caught.value)) < 150
+
+
+class Text(str):
+    """As many libraries have them."""
+
+
+@pytest.mark.parametrize("kind", [np.str_, Text])
+def test_texts_of_other_classes_are_texts(kind: type[str]) -> None:
+    names = {"target": "tiny", "strategy": "solver", "precision": "fp16", "minimise": "cycles"}
+    options = CompileOptions(**{name: kind(value) for name, value in names.items()})  # type: ignore[arg-type]
+    assert {type(getattr(options, name)) for name in names} == {str}
+    assert [type(name) for name in arguments.names("operators", [kind("conv1")])] == [str]
+
+
+def test_an_unknown_operator_has_no_alternatives() -> None:
+    with pytest.raises(KeyError, match="nope"):
+        compiled_residual().alternatives("nope")
+
+
+def test_a_report_can_leave_its_process() -> None:
+    report = compiled_residual().explain()
+    assert pickle.loads(pickle.dumps(report)) == report
+
+
+def test_threads_take_turns() -> None:
+    networks = [models.build("tiny-cnn").SerializeToString(), models.build("tiny-transformer").SerializeToString()]
+
+    def digest(network: bytes) -> str:
+        compiled = girih.compile(network, target="tiny", batch=1, strategy="layerwise", cache=False, jobs=1)
+        assert compiled.run(check=True).check is not None
+        return compiled.program_sha256
+
+    alone = [digest(network) for network in networks]
+    output = sys.stdout
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(digest, networks * 3)) == alone * 3
+    assert sys.stdout is output

@@ -117,7 +117,8 @@ def test_an_interrupt_while_workers_solve_keeps_the_schedule(monkeypatch: pytest
 
     monkeypatch.setattr(Workers, "answers", interrupted)
     with closing(Workers(graphs.matmul(), 2)) as workers:
-        assert windows.improve_windows(problem, emitted, 1.0, 0, workers)[0] == emitted
+        schedule, _, ended = windows.improve_windows(problem, emitted, 1.0, 0, workers)
+    assert (schedule, ended) == (emitted, True)
 
 
 @pytest.mark.parametrize("stretch", [1.0, 1.5, 0.8])

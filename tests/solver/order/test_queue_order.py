@@ -21,10 +21,13 @@ from girih.ir.semantics.task_graph import TaskGraph, queue_orders, sequence
 from girih.lowering import Lowerer, lower
 from girih.models import build
 from girih.solver import plan
+from girih.solver.effort import NO_EFFORT
 from girih.solver.loop.referee import judging_seconds
 from girih.solver.loop.search import longest_seconds
 from girih.solver.options import Options, Planned, Progress, SolveLog
+from girih.solver.order import windows
 from girih.solver.order.decide import RIVAL_SHARE, with_order
+from girih.solver.order.windows import WindowAnswer
 from girih.solver.switches import checked
 
 TINY = load_machine("tiny")
@@ -52,6 +55,32 @@ def test_it_saves_cycles_and_is_predicted() -> None:
     assert ordered.cycles_simulated == cycles(ordered)
     assert abs(ordered.cycles_predicted / cycles(ordered) - 1) < 0.03
     assert [s.model for s in ordered.solved].count("order") == 1
+
+
+def test_an_interrupted_search_of_an_order_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, plain, lowerer = network(), planned("queue-order"), Lowerer(network(), TINY)
+
+    def interrupted(*question: object) -> WindowAnswer:
+        return WindowAnswer(None, NO_EFFORT, interrupted=True)
+
+    monkeypatch.setattr(windows, "solve_window", interrupted)
+    answer = with_order(
+        Planned(plain, SolveLog((), None)), graph, Options(8.0), None, judge(lowerer), lowerer.tasks
+    )  # fmt: skip
+    assert answer.log.status == "interrupted" and not answer.log.is_reproducible
+    assert answer.plan.cycles <= judge(lowerer)(plain)
+
+
+@pytest.mark.parametrize("nth", [10, 20])
+def test_a_listener_that_interrupts_has_interrupted(nth: int) -> None:
+    news: list[Progress] = []
+
+    def interrupt(progress: Progress) -> None:
+        news.append(progress)
+        if len(news) == nth:
+            raise KeyboardInterrupt
+
+    assert plan(network(), TINY, Options(4.0), interrupt).log.status == "interrupted"
 
 
 @pytest.mark.parametrize(("share", "paid"), [(0.99, False), (1.01, True)])
