@@ -96,14 +96,21 @@ def _carry(machine: Machine, engine: Engine, source: str, target: str) -> _Carry
 
 
 def _shortest(first: Sequence[_Carry], carries: Sequence[_Carry], through: str | None) -> dict[_Carry, float]:
-    """When the bodies of instructions end at the earliest, if one of ``first`` ends at 0 (Dijkstra's algorithm)."""
+    """When the bodies of instructions end at the earliest, if one of ``first`` ends at 0 (Dijkstra's algorithm).
+
+    Left out is what ends no sooner than an instruction of the same engine that leaves the value in the same memory, and
+    is visible no sooner: whatever comes after it can come after the other.
+    """
     ended: dict[_Carry, float] = {}
+    visible: dict[tuple[str, str, bool], float] = {}
     waiting = [(0.0, number, carry) for number, carry in enumerate(first)]
     pushed = len(waiting)
     while waiting:
         cycles, _, carry = heappop(waiting)
-        if carry in ended:
+        alike = carry.engine, carry.target, carry.passed
+        if visible.get(alike, inf) <= cycles + carry.latency:
             continue
+        visible[alike] = cycles + carry.latency
         ended[carry] = cycles
         for other in carries:
             if other.source != carry.target:

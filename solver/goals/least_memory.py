@@ -4,9 +4,10 @@
     0 ............ bound ........ least ........ capacity
 
 What :mod:`..loop.precheck` proves gives *bound*. Each step looks for any plan with half of what is unknown; the bytes
-that the plan uses are the new *least*, which may be much less than was allowed. Where no plan is found, nothing is
-proven, but smaller capacities are not tried: so *least* is proven if it meets *bound*, and else the least of this
-search. With what is left of the timeout, the loop looks for the plan with the fewest cycles for that capacity.
+that the plan uses are the new *least*, which may be much less than was allowed. The first is a plan for the fewest
+cycles. Where no plan is found, nothing is proven, but smaller capacities are not tried: so *least* is proven if it
+meets *bound*, and else the least of this search. With what is left of the timeout, the loop looks for the plan with the
+fewest cycles for that capacity.
 
 All plans are plans for the whole machine, and are timed there.
 """
@@ -95,12 +96,11 @@ class MemoryGoal:
         whole = replace(found.plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
         return replace(found, plan=self._builder.timed(whole))
 
-    def least(self, timeout: float) -> LeastMemory:
-        """The bisection. An interrupt ends it with what it has, if there is a plan."""
+    def least(self, timeout: float, plan: Plan) -> LeastMemory:
+        """The bisection, from what a ``plan`` takes on. An interrupt ends it with what it has."""
         probe = PROBE_SHARE * timeout
         low = round_up(least_bytes(self.graph, self.machine, self.memory.name), self.step)
         bound = low = max(low, self.step)
-        plan = self.search(self.memory.capacity, probe, any_plan=True, expendable=False).plan
         high = self.bytes_of(plan)
         with suppress(KeyboardInterrupt):
             while low < high and not (self.record.interrupts.seen or self.record.over()):
@@ -137,7 +137,9 @@ def plan_for_least_memory(
     """The best plan that takes the least bytes of a memory."""
     goal = MemoryGoal(graph, machine, memory, options, progress, judge)
     with goal.record.interrupts.watch():
-        least = goal.least(options.timeout / 2)
+        # It may take fewer bytes than whatever the bisection finds before the clock ends its searches.
+        quickest = goal.search(goal.memory.capacity, options.timeout / 4, expendable=False).plan
+        least = goal.least(options.timeout / 4, quickest)
 
         def offers(incumbent: Incumbent) -> None:
             incumbent.offer(0, least.plan)

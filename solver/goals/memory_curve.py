@@ -61,7 +61,7 @@ def memory_curve(
     with goal.record.interrupts.watch():
         plans = [goal.search(goal.memory.capacity, share, expendable=False).plan]
         high = goal.bytes_of(plans[0])
-        least = goal.least(share)
+        least = goal.least(share, plans[0])
         plans.append(least.plan)
         with suppress(KeyboardInterrupt):
             for capacity in capacities_between(least.bytes, high, count, goal.step):
@@ -70,6 +70,9 @@ def memory_curve(
                 goal.record.tell("curve", "running", float(capacity), float(least.bytes), unit="bytes")
                 with suppress(InfeasibleError):
                     plans.append(goal.search(capacity, share).plan)
+        fewest = min(plans, key=goal.bytes_of)
+        if goal.bytes_of(fewest) < least.bytes:
+            least = LeastMemory(goal.bytes_of(fewest), least.bound, fewest)
         cycles = [plan.cycles_predicted if judge is None else judge(plan) for plan in plans]
     points = [CurvePoint(goal.bytes_of(p), c, p) for p, c in zip(plans, cycles, strict=True)]
     ended = goal.record.interrupts.seen or goal.record.over()

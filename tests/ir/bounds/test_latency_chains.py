@@ -47,6 +47,15 @@ def longest(graph: Graph, machine: Machine) -> float:
     return Chains(graph, machine, demanded_points(graph)).paths(kinds).cycles
 
 
+def test_ways_with_long_latencies_are_found() -> None:
+    """Copies of one engine to and fro, while the value is not visible yet, lead nowhere: there are a million of them."""
+    links = tuple(replace(link, latency=1_000_000) if link.name == "llb-read" else link for link in TINY.links)
+    ways, slow = value_ways(TINY), value_ways(replace(TINY, links=links))
+    more = 1_000_000 - next(link.latency for link in TINY.links if link.name == "llb-read")
+    for way in (("main", "left"), ("matrix", "home")):
+        assert slow[way] == ways[way] + more
+
+
 # Known totals ---------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from girih.solver import plan
 from girih.solver.cpsat.log import Record
 from girih.solver.goals.least_memory import MemoryGoal
 from girih.solver.loop.precheck import check_smallest, least_bytes
-from girih.solver.options import Options, Progress
+from girih.solver.options import Options, Planned, Progress
 from girih.solver.reduced_machine import extent, reduced
 from tests.support import graphs
 from tests.support.machines import kinds_of
@@ -55,6 +55,22 @@ def test_less_main_memory_is_what_homes_share(kind: str) -> None:
     ports = sum(size[name] for name in graph.input_tensors | graph.output_tensors)
     # Of the largest branch, what one operator reads and what it makes.
     assert extent(planned, home) == ports + 2 * max(size.values()) < extent(apart, home)
+
+
+def test_it_is_no_more_than_the_quickest_plan_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the clock ends every step of the bisection."""
+    search, capacity = MemoryGoal.search, MACHINE.memory["LLB"].capacity
+
+    def search_of_all(self: MemoryGoal, bytes_: int, timeout: float, **options: bool) -> Planned:
+        if bytes_ < capacity and options.get("any_plan"):
+            raise InfeasibleError("the clock ended the search")
+        return search(self, bytes_, timeout, **options)
+
+    monkeypatch.setattr(MemoryGoal, "search", search_of_all)
+    planned = plan(GRAPH, MACHINE, Options(timeout=4.0, minimise="peak:LLB"))
+    quickest = plan(GRAPH, MACHINE, Options(timeout=1.0))
+    assert extent(planned.plan, "LLB") <= extent(quickest.plan, "LLB") < capacity
+    assert planned.plan.cycles_predicted <= quickest.plan.cycles_predicted
 
 
 def test_the_same_twice() -> None:
