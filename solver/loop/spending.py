@@ -32,13 +32,13 @@ COUNTED_ROOT = 0.01
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation. With both, 6 s are counted for Conformer, 3 for ViT, 4 for ResNet-50 and
 MobileNet-V2, and 24 for DenseNet-121, which took 4, 2, 5, 8 and 35."""
-COUNTED_BUILT = PlanRate(slot=0.0035, product=0.00008)
-"""Of plans that are built, with both of their predictions, and without the searches for it. Each slot of Conformer and
-MobileNet-V2 is counted as 0.004 s, of ViT and BERT at 512 positions as 0.005, and of AlexNet as 0.010; they took 0.004,
-0.004, 0.007 and 0.011."""
-COUNTED_REPREDICTED = PlanRate(slot=0.001, product=0.00004)
-"""Of plans that are only predicted again. Each slot of Conformer and MobileNet-V2 is counted as 0.0012 s, of ViT and
-BERT as 0.0018, and of AlexNet as 0.004; they took 0.0015, 0.0013, 0.0037 and 0.006."""
+COUNTED_BUILT = PlanRate(slot=0.0033, product=0.00002)
+"""Of plans that are built, with both of their predictions, and without the searches for it. Each slot of Conformer,
+MobileNet-V2 and ResNet-50 is counted as 0.0034 s, of ViT and BERT at 512 positions as 0.0037, and of AlexNet as 0.005;
+they took 0.004, 0.004, 0.006, 0.004, 0.007 and 0.011."""
+COUNTED_REPREDICTED = PlanRate(slot=0.0009, product=0.00002)
+"""Of plans that are only predicted again. Each slot of Conformer, MobileNet-V2 and ResNet-50 is counted as 0.001 s, of
+ViT and BERT as 0.0013, and of AlexNet as 0.0025; they took 0.0014, 0.0015, 0.0014, 0.0013, 0.0037 and 0.006."""
 COUNTED_SEARCH = 9.0
 """Seconds for each deterministic second of CP-SAT. Those of residency, which are most, took 8 to 12, of addresses 22
 (while residency's were searched, too), and of tiles 3."""
