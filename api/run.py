@@ -25,11 +25,11 @@ from .check import Check, OutputCheck, check
 from .container import Package
 from .inputs import check_indices, check_inputs, index_limits, random_inputs
 from .plugins.compiled_with import check_plugins
-from .turns import in_turns
+from .turns import TVM, in_turns
 
 if TYPE_CHECKING:
     from ..frontend.onnx.index_uses import IndexUse
-    from .exact.evaluate import HostFunction
+    from .exact.evaluate_graph import HostFunction
 
 Arrays = Mapping[str, np.ndarray]
 """Arrays by the name of the input or output."""
@@ -182,10 +182,11 @@ def run(
     started = time.perf_counter()
     host = None
     if program.kernels:
-        # Imports TVM, which most programs do without.
-        from ..lowering.host import HostKernels
+        with TVM:
+            # Imports TVM, which most programs do without.
+            from ..lowering.host import HostKernels
 
-        host = in_turns(HostKernels().run)
+            host = in_turns(HostKernels().run)
     # The program has no port for an input that nothing reads.
     used = {port.name: arrays[port.name] for port in program.inputs}
     trace = simulate(program, package.machine, graph.data, used, sanitize=sanitize, host=host)
@@ -229,6 +230,7 @@ def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> C
     graph = package.graph
     check_plugins(package.versions)
     batched = {p.name for p in graph.inputs if p.batch_axis == 0}
+    # Constants, or functions of finite values, have made it. In a program that loses all of them, nothing tells.
     special = any(np.isnan(o).any() for o in outputs.values() if o.dtype.name in FLOATS)
     reference = reference_outputs(package.model, inputs, batched=batched, special=special)
     compared = {n: o if reference.samples is None else o[: reference.samples] for n, o in outputs.items()}
@@ -248,7 +250,7 @@ def compare_with_graph(package: Package, inputs: Arrays, outputs: Arrays) -> Che
 
     Where the program rounds sums in parts, in an order that is its own, what that can change is allowed.
     """
-    from .exact.evaluate import evaluate_graph, reduce_cuts, sums_in_parts
+    from .exact.evaluate_graph import evaluate_graph, reduce_cuts, sums_in_parts
     from .tolerance.sum_order import order_tolerances
 
     graph, cuts = package.graph, reduce_cuts(package.plan)

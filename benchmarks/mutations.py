@@ -34,7 +34,7 @@ from benchmarks.mutants import MISTAKES, Mutant, mutate
 from benchmarks.networks import columns
 from benchmarks.ordering import unordered
 from girih.api.check import check, compare
-from girih.api.exact.evaluate import evaluate_graph, reduce_cuts
+from girih.api.exact.evaluate_graph import evaluate_graph, reduce_cuts
 from girih.api.run import make_inputs
 from girih.api.tolerance.rounding import tolerances
 from girih.ir.graph import Graph

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from ...explain.units import printable
-from ...ir.errors import GirihError
+from ...ir.errors import GirihError, UnsupportedError
 from .cache_command import cache_command
 from .compile_command import compile_command
 from .diff_command import diff_command
@@ -119,7 +119,7 @@ def _main(args: Sequence[str] | None) -> NoReturn:
         _interrupted(words, received)
     except GirihError as error:
         _debug()
-        if received or _began_with_interrupt(error):
+        if isinstance(error, UnsupportedError) and (received or _began_with_interrupt(error)):
             # TVM turns an interrupt into an error, and the importer that into an operator that is not supported.
             _interrupted(words, received)
         # Names in a message are those of files, and may hold whatever moves the cursor.

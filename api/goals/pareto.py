@@ -22,6 +22,7 @@ from ...solver.options import Listener, Strategy
 from ..arguments import path, whole
 from ..options import DEFAULT_POINTS, DEFAULT_TARGET, CompileOptions, Precision
 from ..plugins.load_plugin import load_installed
+from ..turns import TVM, in_turns
 
 if TYPE_CHECKING:
     import onnx
@@ -68,20 +69,22 @@ def curve_for(
     """As :func:`pareto`, of options that are put together."""
     if not 2 <= whole("points", points) <= MOST_POINTS:
         raise UsageError(f"{points} points make no curve; give 2 to {MOST_POINTS}")
-    # Imported here because TVM and OR-Tools take seconds to load.
-    from ...frontend import import_onnx
-    from ...frontend.for_machine import fitted
-    from ...lowering import Lowerer
-    from ...solver.goals.memory_curve import memory_curve
-    from ..judge import judge
+    with TVM:
+        # Imported here because TVM and OR-Tools take seconds to load.
+        from ...frontend import import_onnx
+        from ...frontend.for_machine import fitted
+        from ...lowering import Lowerer
+        from ...solver.goals.memory_curve import memory_curve
+        from ..judge import judge
 
-    load_installed()
-    graph = import_onnx(
-        model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
-    )
+        load_installed()
+        graph = import_onnx(
+            model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
+        )
     graph = fitted(graph, machine, divides=options.strategy == "solver")
     name = memory or machine.levels.exchange.name
-    found = memory_curve(graph, machine, name, points, options.for_solver, progress, judge(Lowerer(graph, machine)))
+    simulated = in_turns(judge(Lowerer(graph, machine)))
+    found = memory_curve(graph, machine, name, points, options.for_solver, progress, simulated)
     return _curve(found, graph, machine, name)
 
 

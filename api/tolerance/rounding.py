@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...ir.graph import FLOATS, Graph, Op, Stage
-from ..exact.evaluate import Arrays, HostFunction, evaluate_stage, replica_inputs
+from ..exact.evaluate_graph import Arrays, HostFunction, evaluate_stage, replica_inputs
 
 SAFETY = 3.0
 """What is allowed, in root mean squares of the differences."""

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ...ir.graph import FLOATS, Graph, Op, Stage
-from ..exact.evaluate import Arrays, HostFunction, ReductionTiles, evaluate_op, evaluate_stage, replica_inputs
+from ..exact.evaluate_graph import Arrays, HostFunction, ReductionTiles, evaluate_op, evaluate_stage, replica_inputs
 from .rounding import SAFETY, UNIT_ROUNDOFF, draws_for, squared_distance
 
 

@@ -1,4 +1,4 @@
-"""Constant indices and paddings that no run could follow: refused when the network is read."""
+"""Constant indices of Gather and GatherElements and reflecting paddings that no run could follow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping
     elif node.op_type == "Pad" and node.attribute("mode", b"constant") == b"reflect":
         # Before operator set 11, paddings are an attribute.
         pads = constants.get(node.inputs[1]) if len(node.inputs) > 1 else node.attribute("pads", None)
-        if pads is not None and not (len(node.inputs) > 3 and node.inputs[3]):
-            _check_reflection(node, shape, np.asarray(pads))
+        axes: object = range(len(shape))
+        if len(node.inputs) > 3 and node.inputs[3]:
+            axes = constants.get(node.inputs[3])
+        if pads is not None and axes is not None:
+            _check_reflection(node, shape, np.asarray(axes).tolist(), np.asarray(pads).tolist())
 
 
 def _check_indices(node: Node, shape: Sequence[int], indices: np.ndarray) -> None:
@@ -37,9 +40,11 @@ def _check_indices(node: Node, shape: Sequence[int], indices: np.ndarray) -> Non
         )
 
 
-def _check_reflection(node: Node, shape: Sequence[int], pads: np.ndarray) -> None:
-    for axis, extent in enumerate(shape):
-        largest = max((int(p) for p in pads[axis :: len(shape)]), default=0)
+def _check_reflection(node: Node, shape: Sequence[int], axes: Sequence[int], pads: Sequence[int]) -> None:
+    for number, axis in enumerate(axes):
+        if not -len(shape) <= axis < len(shape):
+            continue
+        extent, largest = shape[axis], max(pads[number :: len(axes)], default=0)
         if largest >= extent:
             raise UsageError(
                 f"node {node.name!r} (Pad) reflects {largest} elements of axis {axis} of {node.inputs[0]!r}, which "

@@ -10,7 +10,7 @@ import onnx
 from ...ir.errors import UnsupportedError, UsageError
 
 LARGEST = 2**31 - 1
-"""The largest size that can be bound: products of several of them have to fit into 64 bits."""
+"""The largest size that can be bound. Products of sizes are numbers of 64 bits, in ONNX as in TVM."""
 Symbol = str
 """The name of a symbolic dimension; one without a name is called ``input:axis``."""
 

@@ -84,7 +84,7 @@ def reference_outputs(
     ``batched`` names the inputs whose samples (along the first axis) are independent of one another. The network is
     then run sample by sample, and only for as many samples, from the first, as ``macs`` allow; at least for one.
     A NaN goes through maxima and minima, as it does in our instructions: where the inputs have one, or an infinity that
-    may become one, and if it is ``special``, since constants or functions of finite values have made one.
+    may become one, and if it is ``special``, because the caller knows of one that constants or functions make.
     """
     model = load_model(source)
     special = special or any(a.dtype.name in FLOATS and not np.isfinite(a).all() for a in inputs.values())

@@ -37,7 +37,7 @@ from ..reduced_machine import extent, granule, reduced, reducible
 from ..subproblem.plan_builder import PlanBuilder
 
 PROBE_SHARE = 1 / 16
-"""Of the timeout, for one step of the bisection: 8 MiB in multiples of 1 KiB are 13 steps. Chosen, not measured."""
+"""Of what a bisection may take, for one step of it: 8 MiB in multiples of 1 KiB are 13 steps. Chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ class MemoryGoal:
         offers(incumbent)
         status = "optimal" if least.is_proven else "feasible"
         solved = Solved(self.model, status, float(least.bytes), float(least.bound), "bytes")
-        self.record.run(ModelRun.of(solved, NO_EFFORT, "" if least.is_proven else "fewer are not proven to be too few"))
+        with suppress(KeyboardInterrupt):
+            note = "" if least.is_proven else "fewer are not proven to be too few"
+            self.record.run(ModelRun.of(solved, NO_EFFORT, note))
         ending: Ending = "exhausted" if least.is_proven else "budget"
         done = incumbent.planned(ending, () if least.is_proven else (f"longer searches with less {self.memory.name}",))
         return replace(done, plan=replace(done.plan, solved=(*done.plan.solved, solved)))
@@ -142,7 +144,8 @@ def plan_for_least_memory(
         least = goal.least(options.timeout / 4, quickest)
 
         def offers(incumbent: Incumbent) -> None:
-            incumbent.offer(0, least.plan)
+            with suppress(KeyboardInterrupt):
+                incumbent.offer(0, least.plan)
             with suppress(InfeasibleError, KeyboardInterrupt):
                 if not incumbent.is_over:
                     incumbent.offer(1, goal.search(least.bytes, options.timeout / 2).plan)

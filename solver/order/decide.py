@@ -32,8 +32,8 @@ def with_order(
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
     order and, unless a rival is chosen, both simulations and the program that is kept; the second simulation is not
-    counted. An interrupt of the windows keeps the order so far, any other one the plan that there is; so does the clock
-    where cycles are not what is minimised.
+    counted. An interrupt keeps the order after the last whole pass of windows if it comes while one is solved, else the
+    plan as it is; so does the clock where cycles are not what is minimised.
     """
     plan, log, rival = planned.plan, planned.log, planned.rival
     planned = Planned(plan, log)
@@ -52,25 +52,28 @@ def with_order(
             # The rival is no better when simulated. The plan is not simulated again.
             attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
-        return replace(planned, log=replace(log, status="interrupted"))
+        return replace(planned, log=replace(log, status="interrupted", unpaid=()))
     took = time.perf_counter() - began
-    ordering, note = attempt.ordering, "the order of operators and tiles is as good"
+    ordering = attempt.ordering
+    note = "interrupted" if ordering.interrupted else "the order of operators and tiles is as good"
     if attempt.gained:
         note = _note(ordering)
         note += "; of another plan, which was predicted to take hardly more" if attempt.candidate is not plan else ""
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
-    if progress is not None:
-        message = f"{attempt.gained:,} cycles fewer" if attempt.gained else note
-        solved = ordering.solved
-        progress(
-            Progress("order", solved.status, solved.objective, solved.bound, log.seconds or 0.0, message, "cycles")
-        )
     if ordering.interrupted:
         log = replace(log, status="interrupted", unpaid=())
     elif ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
+    if progress is not None:
+        message = f"{attempt.gained:,} cycles fewer" if attempt.gained else note
+        solved = ordering.solved
+        seconds = log.seconds or 0.0
+        try:
+            progress(Progress("order", solved.status, solved.objective, solved.bound, seconds, message, "cycles"))
+        except KeyboardInterrupt:
+            log = replace(log, status="interrupted", unpaid=())
     return Planned(attempt.best, log)
 
 

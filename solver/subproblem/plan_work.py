@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from ...ir.graph import Graph
+from ...ir.machine import Machine
 from ...ir.plan import Plan, Segment, Tile
 from ...ir.semantics.cell import Cells
+from ...ir.semantics.portions import receivers
 
 
 @dataclass(frozen=True)
@@ -23,17 +25,19 @@ class PlanWork:
         return PlanWork(self.slots + other.slots, self.products + other.products)
 
 
-def plan_work(graph: Graph, cells: Cells, plan: Plan) -> PlanWork:
+def plan_work(graph: Graph, cells: Cells, machine: Machine, plan: Plan) -> PlanWork:
     """What a prediction goes through; products as if all instances of a segment were like its first."""
     steps = Counter(step.segment for step in plan.steps)
     segments = ((plan.segments[number], repeated) for number, repeated in steps.items())
     products = sum(
-        repeated * _products(graph, cells, segment, tile) for segment, repeated in segments for tile in segment.tiles
+        repeated * _products(graph, cells, machine, segment, tile)
+        for segment, repeated in segments
+        for tile in segment.tiles
     )
     return PlanWork(len(plan.slots), products)
 
 
-def _products(graph: Graph, cells: Cells, segment: Segment, tile: Tile) -> int:
+def _products(graph: Graph, cells: Cells, machine: Machine, segment: Segment, tile: Tile) -> int:
     """Those of one operator in one step; 0 unless the matrix engine runs it."""
     op, cell = graph.op[tile.op], cells.busiest(segment, 0)
     if tile.engine != "matrix" or op.contraction is None or op.name not in cell.ops:
@@ -46,4 +50,7 @@ def _products(graph: Graph, cells: Cells, segment: Segment, tile: Tile) -> int:
     weights = stage.factors[1].tensor
     if weights not in graph.constant_names:
         return tiles * parts
-    return tiles * parts * len({c.tensors[weights] for c in cells.row(segment, 0) if op.name in c.ops})
+    levels = machine.levels
+    broadcast = machine.moves("broadcast", levels.source_of(constant=True), levels.weights)
+    wanted = (c.tensors[weights] if op.name in c.ops else None for c in cells.row(segment, 0))
+    return tiles * parts * len(receivers(wanted, broadcast))

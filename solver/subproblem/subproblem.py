@@ -143,11 +143,11 @@ class Subproblem:
 
     def count_built(self, plan: Plan) -> None:
         """What a search has cost includes that of this plan."""
-        self.built += plan_work(self.graph, self.cells, plan)
+        self.built += plan_work(self.graph, self.cells, self.machine, plan)
 
     def timed(self, plan: Plan) -> Plan:
         """A changed plan, or one for another machine, with what is predicted for it, checked."""
-        self.repredicted += plan_work(self.graph, self.cells, plan)
+        self.repredicted += plan_work(self.graph, self.cells, self.machine, plan)
         return self.builder.timed(plan)
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:

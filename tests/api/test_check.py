@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import girih
 from girih.api.check import Check, check, compare, nan_counts
 from girih.api.exact.numpy_functions import saturated
 from girih.api.run import unjudged
 from tests.support.graphs import conv
+from tests.support.onnx_models import Model
 
 REFERENCE = np.array([3.0, -4.0, 0.0], np.float32)
 
@@ -119,3 +121,15 @@ def test_an_output_that_cannot_be_judged_fails(exact: bool) -> None:
     message = unjudged(output, exact)
     assert "'y' cannot be judged: rounding alone explains errors of 3.4" in message
     assert ("--exact" in message) != exact
+
+
+@pytest.mark.parametrize("special", [np.nan, -np.inf])
+def test_a_nan_of_a_constant_goes_through_the_reference(special: float) -> None:
+    """Of finite inputs: -inf + 0 · inf is none either."""
+    m = Model()
+    shifted = m.node("Add", m.input("x", 2, 3), m.constant("c", np.array([1.0, special, 0.0], np.float32)))
+    y = m.node("Relu", m.node("Mul", shifted, m.constant("zero", np.array([1.0, 0.0, 1.0], np.float32))))
+    compiled = girih.compile(m.build(y), target="tiny", strategy="layerwise", cache=False)
+    result = compiled.run(check=True)
+    (output,) = result.outputs.values()
+    assert np.isnan(output[:, 1]).all() and np.isfinite(output[:, [0, 2]]).all()

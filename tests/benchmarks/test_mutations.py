@@ -12,7 +12,7 @@ import pytest
 from benchmarks.mutants import MISTAKES, mutate
 from benchmarks.mutations import Subject, Verdict, judge, page
 from benchmarks.ordering import unordered
-from girih.api.exact.evaluate import evaluate_graph, reduce_cuts
+from girih.api.exact.evaluate_graph import evaluate_graph, reduce_cuts
 from girih.ir.graph import Graph
 from girih.ir.isa.table import make
 from girih.ir.load_machine import load_machine

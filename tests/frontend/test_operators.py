@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
 from tests.support.onnx_models import TOLERANCE, Model, check_both, compare, error, onnxruntime_outputs, random_inputs

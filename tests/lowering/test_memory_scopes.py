@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 from tvm import te
 
 import girih
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.custom_operators import register_operator, registered_for_now

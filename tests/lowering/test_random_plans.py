@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph, reduce_cuts, sums_in_parts
+from girih.api.exact.evaluate_graph import evaluate_graph, reduce_cuts, sums_in_parts
 from girih.ir.box import Affine
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Access, Axis, Graph, Op, Port, Stage, Tensor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.ir.graph import Graph
 from girih.ir.machine import Machine
 from girih.ir.plan import Plan

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Op

@@ -12,7 +12,7 @@ import pytest
 
 from girih import models
 from girih.api.check import TOLERANCE_CEILING, Check, check
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.api.inputs import random_inputs
 from girih.api.tolerance.rounding import REFERENCE_ERROR, SAFETY, tolerances
 from girih.frontend import import_onnx

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from girih.api.check import Check, check
-from girih.api.exact.evaluate import evaluate_graph, reduce_cuts, sums_in_parts
+from girih.api.exact.evaluate_graph import evaluate_graph, reduce_cuts, sums_in_parts
 from girih.api.inputs import random_inputs
 from girih.api.tolerance.sum_order import order_tolerances
 from girih.frontend import import_onnx

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from girih import models
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.frontend.for_machine.divide import divide
 from girih.ir.bounds.lower_bound import lower_bound

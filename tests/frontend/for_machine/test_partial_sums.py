@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import girih
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import for_machine, import_onnx
 from girih.frontend.for_machine import fitted
 from girih.frontend.for_machine.partial_sums import partial_sums

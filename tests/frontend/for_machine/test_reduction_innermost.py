@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend.for_machine.reduction_innermost import reduction_innermost
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.graph import Graph, Host, Op, contraction_axes

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UsageError

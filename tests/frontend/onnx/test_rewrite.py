@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from tests.support.onnx_models import Model, run_on_host
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph

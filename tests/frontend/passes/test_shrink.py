@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from girih import models
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.frontend.passes.shrink import shrink
 from girih.ir.box import Affine

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import girih
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.frontend.reference.run import reference_outputs
 from girih.ir.errors import UnsupportedError

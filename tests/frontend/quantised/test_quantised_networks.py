@@ -11,7 +11,7 @@ import pytest
 from onnxruntime.quantization import QuantFormat, QuantType
 
 import girih
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, random_inputs

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import girih
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.checks.check_graph import check_graph
 from girih.ir.errors import UnsupportedError

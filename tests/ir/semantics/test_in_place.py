@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from girih.api.exact.evaluate import Arrays, evaluate_op, replica_inputs
+from girih.api.exact.evaluate_graph import Arrays, evaluate_op, replica_inputs
 from girih.ir.box import full
 from girih.ir.graph import Graph, Op
 from girih.ir.semantics.cell import tile_boxes

@@ -58,7 +58,7 @@ def test_the_work_of_plans_is_counted(monkeypatch: pytest.MonkeyPatch, jobs: int
         evaluate_segments(subproblem, incumbent, segments, TilingCuts(), iteration)
         assert len(offered) == 2, "segment by segment and depth first"
         assert len([plan for plan in answered if plan is not None]) == (2 if jobs > 1 else 0), "workers built them"
-        first, second = (plan_work(GRAPH, subproblem.cells, plan) for plan in offered)
+        first, second = (plan_work(GRAPH, subproblem.cells, MACHINE, plan) for plan in offered)
         assert (subproblem.built, subproblem.repredicted) == (first + second, PlanWork())
         around = Neighbourhood(
             incumbent, subproblem, Candidates(GRAPH, MACHINE), TilingCuts(), iteration, lambda: True

@@ -71,6 +71,18 @@ def test_an_interrupted_search_of_an_order_says_so(monkeypatch: pytest.MonkeyPat
     assert answer.plan.cycles <= judge(lowerer)(plain)
 
 
+def test_an_interrupt_at_the_last_news_keeps_the_order() -> None:
+    graph, plain, lowerer = network(), planned("queue-order"), Lowerer(network(), TINY)
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    answer = with_order(
+        Planned(plain, SolveLog((), None)), graph, Options(8.0), interrupt, judge(lowerer), lowerer.tasks
+    )  # fmt: skip
+    assert answer.plan.order and answer.log.status == "interrupted"
+
+
 @pytest.mark.parametrize("nth", [10, 20])
 def test_a_listener_that_interrupts_has_interrupted(nth: int) -> None:
     news: list[Progress] = []

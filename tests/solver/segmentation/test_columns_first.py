@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Split

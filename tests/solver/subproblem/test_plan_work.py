@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Machine
 from girih.ir.semantics.cell import Cells
 from girih.solver import plan
 from girih.solver.cost.tile_walk import TileWalks
@@ -17,12 +20,20 @@ from girih.solver.timeline.weight_buffer import WeightBuffer
 from tests.support import graphs
 
 
+def without_broadcasts(machine: Machine) -> Machine:
+    engines = (replace(e, classes=tuple(c for c in e.classes if c != "broadcast")) for e in machine.engines)
+    return replace(machine, engines=tuple(engines))
+
+
+STCP920 = load_machine("stcp920")
+
+
+@pytest.mark.parametrize("machine", [STCP920, without_broadcasts(STCP920)], ids=["broadcasts", "copies"])
 @pytest.mark.parametrize("strategy", ["solver", "layerwise"])
 @pytest.mark.parametrize("graph", [graphs.chain(3, batch=4), graphs.attention()], ids=["chain", "attention"])
 def test_products_are_those_of_the_prediction(
-    monkeypatch: pytest.MonkeyPatch, graph: Graph, strategy: Strategy
+    monkeypatch: pytest.MonkeyPatch, graph: Graph, strategy: Strategy, machine: Machine
 ) -> None:
-    machine = load_machine("stcp920")
     chosen = plan(graph, machine, Options(2.0, strategy=strategy)).plan
     products = 0
     release = WeightBuffer.release
@@ -36,6 +47,6 @@ def test_products_are_those_of_the_prediction(
     monkeypatch.setattr(timeline, "REPLAYS", 0)
     cells = Cells(graph)
     predict(graph, cells, machine, chosen, TileWalks(graph, machine))
-    work = plan_work(graph, cells, chosen)
+    work = plan_work(graph, cells, machine, chosen)
     assert work.slots == len(chosen.slots)
     assert work.products == products > 0

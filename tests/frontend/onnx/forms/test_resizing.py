@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from girih.api.exact.evaluate import evaluate_graph
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model, check_both, compare, onnxruntime_outputs, random_inputs
