@@ -23,10 +23,10 @@ def whole(name: str, value: object) -> int:
         raise wrong_type(name, value, "a whole number") from error
 
 
-def text(name: str, value: object) -> str:
-    """A text, also of NumPy or another class of texts."""
+def text(name: str, value: object, choices: Sequence[str] = ()) -> str:
+    """A text, also of NumPy or another class of texts; an error names the ``choices``, if there are any."""
     if not isinstance(value, str):
-        raise wrong_type(name, value, "a text")
+        raise wrong_type(name, value, f"one of {', '.join(choices)}" if choices else "a text")
     return str(value)
 
 

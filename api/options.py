@@ -43,8 +43,10 @@ class CompileOptions:
     def __post_init__(self) -> None:
         # Whoever calls from Python may pass anything. What is of NumPy becomes plain: JSON knows nothing else.
         put = object.__setattr__
-        for name in ("target", "strategy", "precision", "minimise"):
-            put(self, name, text(name, getattr(self, name)))
+        put(self, "target", text("target", self.target))
+        put(self, "strategy", text("strategy", self.strategy, STRATEGIES))
+        put(self, "precision", text("precision", self.precision, PRECISIONS))
+        put(self, "minimise", text("minimise", self.minimise))
         put(self, "solver_timeout", number("solver_timeout", self.solver_timeout))
         put(self, "seed", whole("seed", self.seed))
         if self.batch is not None:

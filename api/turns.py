@@ -14,8 +14,8 @@ Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 TVM = threading.RLock()
-"""Held while TVM is imported or imports, builds or runs something. A thread may take it again, as one that compiles
-from a listener does."""
+"""Held by compilations and curves while they import, lower or simulate, and by runs while they check, or compute a host
+operator. A thread may take it again, as one that compiles from a listener does."""
 
 
 def in_turns(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:

@@ -84,8 +84,8 @@ def curve_for(
     graph = fitted(graph, machine, divides=options.strategy == "solver")
     name = memory or machine.levels.exchange.name
     simulated = in_turns(judge(Lowerer(graph, machine)))
-    found = memory_curve(graph, machine, name, points, options.for_solver, progress, simulated)
-    return _curve(found, graph, machine, name)
+    curve = memory_curve(graph, machine, name, points, options.for_solver, progress, simulated)
+    return _curve(curve, graph, machine, name)
 
 
 def _curve(found: MemoryCurve, graph: Graph, machine: Machine, memory: str) -> Curve:

@@ -13,7 +13,7 @@ from ..errors import CheckError
 from ..graph import DTYPES, Graph
 from ..machine import Machine
 from ..plan import SharedBuffer
-from ..semantics.box_arrays import Boxes, Int, stack
+from ..semantics.box_arrays import Boxes, Int, SortedBoxes, stack
 from ..semantics.portions import portions
 from .plan_facts import Facts, Loaded, Stored, Stream
 
@@ -135,7 +135,7 @@ class _Contents:
         """By tensor, slot and core: where the parts of the share go."""
         self._stacked: dict[int, tuple[Int, Int]] = {}
         """By the identity of a buffer: the boxes that are stored into it, and when."""
-        self._sorted_tiles: dict[int, _SortedTiles] = {}
+        self._sorted_tiles: dict[int, SortedBoxes] = {}
         """By their identity, as cells of several cores share their tiles."""
         self._lives = {name: np.array([b.live for b in of], dtype=np.int64) for name, of in self.on_chip.items()}
         self._made: dict[str, tuple[list[tuple[Stored, SharedBuffer]], Int]] = {}
@@ -296,9 +296,9 @@ class _Contents:
                 "memory holds it then"
             )
 
-    def _sorted(self, tiles: Boxes) -> _SortedTiles:
+    def _sorted(self, tiles: Boxes) -> SortedBoxes:
         if id(tiles) not in self._sorted_tiles:
-            self._sorted_tiles[id(tiles)] = _SortedTiles(tiles)
+            self._sorted_tiles[id(tiles)] = SortedBoxes(tiles)
         return self._sorted_tiles[id(tiles)]
 
     def _check_rings(self, name: str, streams: list[Stream]) -> None:
@@ -349,24 +349,3 @@ class _Contents:
             if name not in self.homes:
                 _fail(f"the host makes {name}, which has no home in main memory")
             self._check_lives(name, slot, f"the host makes {name}")
-
-
-class _SortedTiles:
-    """Tiles by where they begin in the dimension in which most of them differ, so that few are looked at for a box."""
-
-    def __init__(self, tiles: Boxes) -> None:
-        lows = tiles.spans[:, :, 0]
-        self._dim = max(range(lows.shape[1]), key=lambda dim: len(np.unique(lows[:, dim])))
-        self._order = np.argsort(lows[:, self._dim], kind="stable")
-        self._spans = tiles.spans[self._order]
-        self._begins = self._spans[:, self._dim, 0]
-
-    def within(self, box: Box) -> Int:
-        """The numbers of the tiles that lie in ``box``; none of them is empty."""
-        first, last = np.searchsorted(self._begins, box[self._dim]).tolist()
-        spans = self._spans[first:last]
-        holds = np.ones(last - first, dtype=np.bool_)
-        # Dimension by dimension: a reduction along so short an axis takes several times as long.
-        for dim, (lo, hi) in enumerate(box):
-            holds &= (spans[:, dim, 0] >= lo) & (spans[:, dim, 1] <= hi)
-        return self._order[first:last][holds]

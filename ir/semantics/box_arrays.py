@@ -61,6 +61,30 @@ class Boxes:
         return tuple(Span(int(lo), int(hi)) for lo, hi in zip(lows, highs, strict=True))
 
 
+class SortedBoxes:
+    """Boxes by where they begin in the dimension in which most of them differ, so that few are looked at.
+
+    None of them is empty, and they have a dimension at least.
+    """
+
+    def __init__(self, boxes: Boxes) -> None:
+        lows = boxes.spans[:, :, 0]
+        self._dim = max(range(lows.shape[1]), key=lambda dim: len(np.unique(lows[:, dim])))
+        self._order = np.argsort(lows[:, self._dim], kind="stable")
+        self._spans = boxes.spans[self._order]
+        self._begins = self._spans[:, self._dim, 0]
+
+    def within(self, box: Box) -> Int:
+        """The numbers of those that lie in ``box``, in no order."""
+        first, last = np.searchsorted(self._begins, box[self._dim]).tolist()
+        spans = self._spans[first:last]
+        holds = np.ones(last - first, dtype=np.bool_)
+        # Dimension by dimension: a reduction along so short an axis takes several times as long.
+        for dim, (lo, hi) in enumerate(box):
+            holds &= (spans[:, dim, 0] >= lo) & (spans[:, dim, 1] <= hi)
+        return self._order[first:last][holds]
+
+
 def stack(boxes: Sequence[Box], rank: int) -> Boxes:
     """Boxes of one rank as arrays; empty boxes are not present."""
     spans = np.array(boxes, dtype=np.int64).reshape(len(boxes), rank, 2)

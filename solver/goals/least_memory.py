@@ -14,7 +14,7 @@ All plans are plans for the whole machine, and are timed there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isqrt
@@ -119,6 +119,7 @@ class MemoryGoal:
         referee = Referee(self.graph, self.options.timeout, self.judge)
         incumbent = Incumbent(self.record, lower_bound(self.graph, self.machine), referee)
         offers(incumbent)
+        least = self.with_plans(least, [incumbent.best.plan] if incumbent.best is not None else [])
         status = "optimal" if least.is_proven else "feasible"
         solved = Solved(self.model, status, float(least.bytes), float(least.bound), "bytes")
         with suppress(KeyboardInterrupt):
@@ -127,6 +128,11 @@ class MemoryGoal:
         ending: Ending = "exhausted" if least.is_proven else "budget"
         done = incumbent.planned(ending, () if least.is_proven else (f"longer searches with less {self.memory.name}",))
         return replace(done, plan=replace(done.plan, solved=(*done.plan.solved, solved)))
+
+    def with_plans(self, least: LeastMemory, plans: Iterable[Plan]) -> LeastMemory:
+        """What is known after searches for few cycles, whose plans may take fewer bytes than they are allowed."""
+        fewest = min((least.plan, *plans), key=self.bytes_of)
+        return LeastMemory(min(least.bytes, self.bytes_of(fewest)), least.bound, fewest)
 
     def bytes_of(self, plan: Plan) -> int:
         """The bytes of the memory that a plan takes."""

@@ -70,9 +70,7 @@ def memory_curve(
                 goal.record.tell("curve", "running", float(capacity), float(least.bytes), unit="bytes")
                 with suppress(InfeasibleError):
                     plans.append(goal.search(capacity, share).plan)
-        fewest = min(plans, key=goal.bytes_of)
-        if goal.bytes_of(fewest) < least.bytes:
-            least = LeastMemory(goal.bytes_of(fewest), least.bound, fewest)
+        least = goal.with_plans(least, plans)
         cycles = [plan.cycles_predicted if judge is None else judge(plan) for plan in plans]
     points = [CurvePoint(goal.bytes_of(p), c, p) for p, c in zip(plans, cycles, strict=True)]
     ended = goal.record.interrupts.seen or goal.record.over()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,24 +42,32 @@ SPREAD = 3
 """Equal tasks are left as they are if they are among more than so many times as many others. Chosen."""
 
 
+class WindowSearch(NamedTuple):
+    """The best schedule, what it took to find it, and whether the user ended the search."""
+
+    schedule: Schedule
+    effort: Effort
+    interrupted: bool
+
+
 def improve_windows(
     problem: OrderProblem, best: Schedule, seconds: float, seed: int, workers: Workers | None
-) -> tuple[Schedule, Effort, bool]:
+) -> WindowSearch:
     """Improve a schedule by windows one behind the other, then by those between them, as long as the seconds last and
-    that helps; then by wider ones. The last of the results is whether the user ended it."""
+    that helps; then by wider ones."""
     equal, effort = EqualTasks(problem), NO_EFFORT
     for width in WIDTHS:
         offset, fruitless = 0, 0
         while fruitless < 2:
             seconds -= TIMING_SECONDS * len(best.order)
             if seconds < 0:
-                return best, replace(effort, limited=True), False
+                return WindowSearch(best, replace(effort, limited=True), interrupted=False)
             one = WindowPass(problem, best, equal)
             one.search(pass_windows(len(best.order), width, offset), seconds, seed, workers)
             seconds -= one.seconds
             effort += one.effort
             if one.interrupted:
-                return best, effort, True
+                return WindowSearch(best, effort, interrupted=True)
             # A longer timeout pays for more windows.
             effort = replace(effort, limited=effort.limited or one.unpaid)
             fruitless += 1
@@ -71,7 +79,7 @@ def improve_windows(
                     effort = replace(effort, points=thinned((*effort.points, point)))
                     break
             offset = width // 2 - offset
-    return best, effort, False
+    return WindowSearch(best, effort, interrupted=False)
 
 
 class WindowPass:

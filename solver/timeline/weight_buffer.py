@@ -137,6 +137,7 @@ class WeightBuffer:
             stop = ready - move.latency
             start = stop - move.payload / move.rate
             met = 0.0
+            # The matrix engine ends them in this order.
             for begun, ended in reversed(own.products):
                 if ended <= start:
                     break

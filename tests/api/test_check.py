@@ -125,7 +125,7 @@ def test_an_output_that_cannot_be_judged_fails(exact: bool) -> None:
 
 @pytest.mark.parametrize("special", [np.nan, -np.inf])
 def test_a_nan_of_a_constant_goes_through_the_reference(special: float) -> None:
-    """Of finite inputs: -inf + 0 · inf is none either."""
+    """The inputs are finite: x + NaN is none, nor is (x - infinity) · 0."""
     m = Model()
     shifted = m.node("Add", m.input("x", 2, 3), m.constant("c", np.array([1.0, special, 0.0], np.float32)))
     y = m.node("Relu", m.node("Mul", shifted, m.constant("zero", np.array([1.0, 0.0, 1.0], np.float32))))

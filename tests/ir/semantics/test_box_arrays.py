@@ -8,9 +8,17 @@ from itertools import product
 
 import pytest
 
-from girih.ir.box import Affine, Box, Span, full, is_empty
+from girih.ir.box import Affine, Box, Span, contains, full, is_empty
 from girih.ir.graph import Access, Axis, Graph, Op, Stage, Tensor
-from girih.ir.semantics.box_arrays import Boxes, beyond_many, op_boxes_many, stack, stationary_walk, tile_walk
+from girih.ir.semantics.box_arrays import (
+    Boxes,
+    SortedBoxes,
+    beyond_many,
+    op_boxes_many,
+    stack,
+    stationary_walk,
+    tile_walk,
+)
 from girih.ir.semantics.cell import tile_boxes
 from girih.ir.semantics.region import accessed, beyond, op_boxes
 from tests.support.graphs import attention, conv, residual
@@ -55,6 +63,17 @@ def test_what_parts_see_of_padding_is_told_apart_as_by_the_scalar_one() -> None:
     assert len(set(rows)) == len(set(alone)) == len({*zip(rows, alone, strict=True)}) == 4
     for (_, (lo, hi), *_), seen in zip(targets, alone, strict=True):
         assert seen[2:4] == (2 if lo == 0 else 0, 2 if hi == 5 else 0)
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 4), (1, 6, 3)])
+def test_sorted_boxes_lie_where_each_of_them_does(shape: tuple[int, ...]) -> None:
+    rng = random.Random(len(shape))
+    for count in (0, 1, 3, 40):
+        boxes = [_some(rng, shape) for _ in range(count)]
+        ordered = SortedBoxes(stack(boxes, len(shape)))
+        for outer in (*boxes, full(shape), *(_some(rng, shape) for _ in range(40))):
+            inside = [number for number, box in enumerate(boxes) if contains(outer, box)]
+            assert sorted(ordered.within(outer).tolist()) == inside
 
 
 def test_mixed_radix_and_partial_writes() -> None:
