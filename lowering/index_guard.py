@@ -11,12 +11,13 @@ TVM clips the indices of a look-up, which would hide a wrong one: what is checke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 
 Expr = Any
@@ -60,10 +61,26 @@ def guarded(function: Expr) -> tuple[Expr, list[IndexCheck]]:
     body = tvm_ffi.structural_map(function.body, (tirx.BufferStore, guard), order="post")
     if not checks:
         return function, []
+    body = tvm_ffi.structural_map(body, (s_tir.SBlock, _touching(faults)), order="post")
     # Which fault is the first must not depend on how fast threads are.
     body = tvm_ffi.structural_map(body, (tirx.For, _serial), order="post")
     result = tirx.PrimFunc([*function.params, faults], body)
     return result.with_attr(dict(function.attrs)), checks
+
+
+def _touching(faults: Expr) -> Callable[[Expr], Expr]:
+    """Blocks that say of themselves that they read and write ``faults``: TVM refuses others that do."""
+    region = tirx.BufferRegion(faults, [tvm.ir.Range(0, FAULT_SLOTS)])
+
+    def touching(block: Expr) -> Expr:
+        if not block.reads and not block.writes:
+            return block
+        return s_tir.SBlock(
+            block.iter_vars, [*block.reads, region], [*block.writes, region], block.name_hint, block.body,
+            block.init, block.alloc_buffers, block.match_buffers, block.annotations,
+        )  # fmt: skip
+
+    return touching
 
 
 def _serial(loop: Expr) -> Expr:

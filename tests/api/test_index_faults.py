@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import parser
 
@@ -76,3 +77,22 @@ def test_indices_of_a_vector_are_checked() -> None:
     compiled = girih.compile(parser.parse_model(network), target="tiny", strategy="graphturbo", cache=False)
     result = compiled.run({"x": np.array([1, 5, 2, 5, 0, 5, 3], np.float32)}, check="exact")
     assert result.outputs["y"] == 5
+
+
+def test_sums_of_computed_indices_are_checked() -> None:
+    """RoiAlign averages samples at places that it computes, of the image that its last input names."""
+    network = """<ir_version: 9, opset_import: ["": 16]>
+        g (float[2, 3, 8, 8] x, float[3, 4] rois, int64[3] of) => (float[3, 3, 2, 2] y)
+        { y = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (x, rois, of) }"""
+    model = parser.parse_model(network)
+    compiled = girih.compile(model, target="tiny", strategy="graphturbo", cache=False)
+    rng = np.random.default_rng(0)
+    rois = np.array([[0, 0, 4, 4], [2, 1, 7.5, 6], [-3, 5, 12, 9]], np.float32)
+    arrays = {"x": rng.standard_normal((2, 3, 8, 8), np.float32), "rois": rois, "of": np.array([1, 0, 1])}
+    y = compiled.run(arrays, check="exact").outputs["y"]
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, arrays)
+    assert np.allclose(y, expected, rtol=1e-5, atol=1e-5)
+    # Which image a region belongs to is no input that is checked before the run, since it is cast on its way.
+    result = compiled.run({**arrays, "of": np.array([1, 2, 0])})
+    assert "the index 2 in dimension 0 of" in result.violations[0].message
+    assert not result.outputs["y"][1].any()
