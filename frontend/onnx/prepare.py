@@ -309,9 +309,13 @@ def known(node: Node, network: Network, light: onnx.ModelProto) -> list[np.ndarr
         return None
     if any(a.HasField("g") or a.graphs for a in node.attributes):
         return None
-    info = next((network.infos[o] for o in node.outputs if o in network.infos), None)
+    infos = network.infos if node.outputs[0] in network.infos else inferred_outputs(node, network, light)
+    info = infos.get(node.outputs[0])
     if info is not None and info.elements * DTYPES.get(info.dtype, 8) > FOLD_BYTES:
-        return None
+        raise UnsupportedError(
+            f"node {node.name!r}: {node.op_type} makes a constant of {info.elements * DTYPES.get(info.dtype, 8):,} "
+            f"bytes; at most {FOLD_BYTES:,} are computed at import: store less, or make it an input"
+        )
     names = list(dict.fromkeys(i for i in node.inputs if i))
     graph = onnx.helper.make_graph(
         [proto_of(node)],

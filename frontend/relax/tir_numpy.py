@@ -6,7 +6,7 @@ Used for whole kernels on constants, for divisors and masks, and to find out wha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from ..net.linear import NotAffine
 from .tir_records import Kernel, TirBlock, dtype_of, kind_of
 
 Grids = Mapping[Any, np.ndarray]
+
+LARGEST = 1 << 28
+"""No tensor with more elements, and no loop nest with more iterations, is evaluated."""
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "Add": np.add,
@@ -124,11 +127,18 @@ def run(kernel: Kernel, inputs: list[np.ndarray]) -> list[np.ndarray]:
     for buffer, value in zip(kernel.params, inputs, strict=False):
         arrays[buffer] = value
     for buffer in (*kernel.params[len(inputs) :], *kernel.temps):
-        arrays[buffer] = np.zeros(*kernel.shape_dtype(buffer))
+        shape, dtype = kernel.shape_dtype(buffer)
+        _refuse_size(shape)
+        arrays[buffer] = np.zeros(shape, dtype)
     with np.errstate(all="ignore"):
         for block in kernel.blocks:
             _run_block(block, arrays)
     return [arrays[p] for p in kernel.params[len(inputs) :]]
+
+
+def _refuse_size(extents: Sequence[int]) -> None:
+    if math.prod(extents) > LARGEST:
+        raise NotAffine("too large to evaluate at import")
 
 
 _REDUCERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -136,8 +146,7 @@ _REDUCERS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maxim
 
 def _run_block(block: TirBlock, arrays: dict[Any, np.ndarray]) -> None:
     rank = len(block.iters)
-    if math.prod(i.extent for i in block.iters) > 1 << 28:
-        raise NotAffine("too large to evaluate at import")
+    _refuse_size([i.extent for i in block.iters])
     grids = {
         axis.var: np.arange(axis.extent, dtype=dtype_of(axis.var)).reshape(
             [-1 if p == position else 1 for p in range(rank)]

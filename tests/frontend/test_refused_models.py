@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import external_data_helper, helper
+from onnx import external_data_helper, helper, parser
 
 from girih.frontend import import_onnx
 from girih.frontend.onnx import prepare
@@ -426,3 +426,25 @@ def test_all_open_dimensions_are_asked_for_at_once() -> None:
     assert [words.split("bind it with ")[1] for words in str(error.value).split("; dimension")] == [
         "--batch N", "--dim height=N", "--dim width=N",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "c = ConstantOfShape (twice)",
+        "c = Expand (one, twice)",
+        "c = Range (zero, far, one)",
+        # A shape that is itself computed on the way.
+        "shape = Mul (half, half) c = ConstantOfShape (shape)",
+    ],
+)
+def test_constants_that_are_too_large_are_not_computed(nodes: str) -> None:
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[1] x) => (float y) <int64[2] twice = {{1048576, 1048576}}, int64[2] half = {{1024, 1048576}},
+            float zero = {{0.0}}, float one = {{1.0}}, float far = {{1e12}}> {{
+        {nodes}
+        r = ReduceSum <keepdims = 0> (c)
+        y = Add (x, r)
+    }}""")
+    with pytest.raises(UnsupportedError, match=r"'c': \w+ makes a constant of [0-9,]{13,} bytes; at most 1,073,741,824"):
+        import_onnx(model)
