@@ -183,7 +183,7 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
         if name not in outputs:
             graph.value_info.append(value_info(name, network.infos[name]))
     try:
-        model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        model = shape_inference.infer_shapes(model, strict_mode=True)
     except shape_inference.InferenceError as error:
         raise UsageError(f"the model is inconsistent: {str(error).strip().splitlines()[-1]}") from error
     except MemoryError as error:
