@@ -1,4 +1,4 @@
-"""Constant indices of Gather and GatherElements and reflecting paddings that no run could follow."""
+"""Constant indices of look-ups and updates, and reflecting paddings, that no run could follow."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ import numpy as np
 from ...ir.errors import UsageError
 from .inline import Node
 
-_ALONG_AN_AXIS = frozenset({"Gather", "GatherElements"})
+_ALONG_AN_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
+_OF_SEVERAL_AXES = frozenset({"GatherND", "ScatterND"})
 
 
 def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping[str, np.ndarray]) -> None:
     """Raise :class:`UsageError` if constants of the node do not fit its first input, which has this shape."""
     if node.op_type in _ALONG_AN_AXIS and len(node.inputs) > 1 and node.inputs[1] in constants:
-        _check_indices(node, shape, constants[node.inputs[1]])
+        axis = int(cast("int", node.attribute("axis", 0)))
+        if -len(shape) <= axis < len(shape):
+            _check_indices(node, shape, axis, constants[node.inputs[1]])
+    elif node.op_type in _OF_SEVERAL_AXES and len(node.inputs) > 1 and node.inputs[1] in constants:
+        indices, first = constants[node.inputs[1]], int(cast("int", node.attribute("batch_dims", 0)))
+        depth = indices.shape[-1] if indices.ndim else 0
+        for place in range(min(depth, len(shape) - first)):
+            _check_indices(node, shape, first + place, indices[..., place])
     elif node.op_type == "Pad" and node.attribute("mode", b"constant") == b"reflect":
         # Before operator set 11, paddings are an attribute.
         pads = constants.get(node.inputs[1]) if len(node.inputs) > 1 else node.attribute("pads", None)
@@ -27,10 +35,7 @@ def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping
             _check_reflection(node, shape, np.asarray(axes).tolist(), np.asarray(pads).tolist())
 
 
-def _check_indices(node: Node, shape: Sequence[int], indices: np.ndarray) -> None:
-    axis = int(cast("int", node.attribute("axis", 0)))
-    if not indices.size or not -len(shape) <= axis < len(shape):
-        return
+def _check_indices(node: Node, shape: Sequence[int], axis: int, indices: np.ndarray) -> None:
     entries = shape[axis]
     wrong = indices[(indices < -entries) | (indices >= entries)]
     if wrong.size:

@@ -24,6 +24,8 @@ from .constant_operands import check_constant_operands
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
 from .limits import refuse_shape
+from .operand_shapes import check_operand_shapes
+from .operand_types import check_operand_types
 from .quantised_operators import expanded, widen_weights
 
 FOLD_BYTES = 1 << 30
@@ -155,6 +157,8 @@ def fold(network: Network, light: onnx.ModelProto, custom_results: CustomResults
             refuse_shape(node.name, node.op_type, info.shape)
         if node.inputs and node.inputs[0] in network.infos:
             check_constant_operands(node, network.infos[node.inputs[0]].shape, network.constants)
+        check_operand_types(node, network.opset, network.infos)
+        check_operand_shapes(node, network.infos)
     network.nodes = [without_empty(node, network.constants) for node in network.nodes]
     used = {name for node in network.nodes for name in node.inputs} | set(network.outputs)
     network.constants = {n: a for n, a in network.constants.items() if n in used}

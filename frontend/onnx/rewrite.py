@@ -204,9 +204,6 @@ def scaled_conv(network: Network, flow: Dataflow[Node], conv: Node, node: Node, 
         name = network.add_constant(name, scaled)
     source, _, *rest = conv.inputs
     old = rest[0] if rest else ""
-    if old and network.constants[old].shape != (channels,):
-        shape = list(network.constants[old].shape)
-        raise UsageError(f"node {conv.name!r}: the bias {old!r} has shape {shape}, but the filters give [{channels}]")
     bias = (network.constants[old] if old else 0.0) * factor + scale.offset
     new = f"{conv.name}.bias"
     if old == new and flow.reader_count(new) == 0:

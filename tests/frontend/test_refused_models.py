@@ -213,7 +213,9 @@ def test_a_bias_that_does_not_fit_its_filters() -> None:
     m = Model()
     x = m.node("Conv", m.input("x", 1, 3, 6, 6), m.weight("w", 8, 3, 3, 3), m.weight("bias", 5), name="conv")
     model = m.build(m.node("Mul", x, m.weight("scale", 8, 1, 1)))
-    with pytest.raises(UsageError, match=r"node 'conv': the bias 'bias' has shape \[5\], but the filters give \[8\]"):
+    with pytest.raises(
+        UsageError, match=r"node 'conv' \(Conv\): the bias 'bias' has shape \[5\], but the filters give \[8\]"
+    ):
         import_onnx(model)
 
 
@@ -446,5 +448,7 @@ def test_constants_that_are_too_large_are_not_computed(nodes: str) -> None:
         r = ReduceSum <keepdims = 0> (c)
         y = Add (x, r)
     }}""")
-    with pytest.raises(UnsupportedError, match=r"'c': \w+ makes a constant of [0-9,]{13,} bytes; at most 1,073,741,824"):
+    with pytest.raises(
+        UnsupportedError, match=r"'c': \w+ makes a constant of [0-9,]{13,} bytes; at most 1,073,741,824"
+    ):
         import_onnx(model)

@@ -21,6 +21,16 @@ def test_an_index_out_of_range(operator: str, index: int) -> None:
         import_onnx(m.build(y))
 
 
+@pytest.mark.parametrize("operator", ["GatherND", "ScatterND"])
+def test_an_index_of_several_axes_out_of_range(operator: str) -> None:
+    m = Model()
+    x = m.input("x", 2, 3)
+    updates = [m.weight("u", 2)] if operator == "ScatterND" else []
+    y = m.node(operator, x, m.constant("i", np.array([[1, 2], [0, 3]], np.int64)), *updates, name="pick")
+    with pytest.raises(UsageError, match=rf"'pick' \({operator}\) has the index 3, and axis 1 .* -3 to 2 are allowed"):
+        import_onnx(m.build(y))
+
+
 @pytest.mark.parametrize("index", [-3, 2])
 def test_the_first_and_the_last_index(index: int) -> None:
     m = Model()
