@@ -73,7 +73,8 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
     "--jobs",
     type=int,
     metavar="N",
-    help="Processes that solve what is independent; by default one for each core. The result is the same with any.",
+    help="Processes that solve what is independent; by default GIRIH_JOBS, or one for each core. The result is the "
+    "same with any.",
 )
 @click.option(
     "--cache", type=click.Path(path_type=Path), metavar="DIR",
@@ -129,6 +130,7 @@ def compile_command(
                           to the lower bound, as a share), more_time_helps
       peak                with --minimise peak:MEMORY, else null: memory, bytes (with fewer no plan was found),
                           bound (fewer are proven to be too few), proven (whether bytes is the least)
+      clusters_used       on how many clusters the batch is spread
       plan_sha256, program_sha256
       seconds             wall time of import, plan, lower, save and total
       segments, steps, operators, host_operators, instructions

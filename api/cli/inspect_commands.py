@@ -184,7 +184,8 @@ def targets_command(name: str | None, toml: bool, svg: bool, as_json: bool) -> N
 @click.argument("name", type=click.Choice(SCHEMA_NAMES))
 @click.option("--path", "as_path", is_flag=True, help="Where the installed schema is, instead of the schema.")
 def schema_command(name: SchemaName, as_path: bool) -> None:
-    """Print the JSON Schema of NAME: machine files, or what girih plan, explain and diff print with --json.
+    """Print the JSON Schema of NAME: machine files, or what girih plan, explain, diff and pareto print with
+    --json.
 
     details are what girih explain prints with names.
 

@@ -65,6 +65,8 @@ def run_command(
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters writes them for each core, with their meaning
+      samples_checked     how many items of the batch were compared
+      target, batch, instructions
       outputs             for each: name, dtype, shape, how many elements are NaN, its own errors; how many are
                           different, and the index of the first
       seconds             wall time of load, simulate, check and total
