@@ -227,7 +227,7 @@ def circular_buffer(
         order, starts = _pieces(walk, limit // size // len(parts))
         if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MOST_WEIGHT_CHUNKS:
             return None
-        timings.append(starts)
+        timings.append(np.append(starts, walk.length))
     if not _together(timings):
         return None
     fetches = sorted(
@@ -271,8 +271,13 @@ def _pieces(walk: StationaryWalk, most: int) -> tuple[list[Box], Int]:
 
 
 def _together(timings: list[Int]) -> bool:
-    """Whether all cores begin each position at the same step of the walk (those that have it)."""
+    """Whether all cores begin each position at the same step of the walk, or have ended by then.
+
+    Of each core, where its positions begin, and where its walk ends.
+    """
+    begins = max(timings, key=len)
     return all(
-        len({int(starts[position]) for starts in timings if len(starts) > position}) == 1
-        for position in range(max(len(starts) for starts in timings))
+        np.array_equal(of_core[:-1], begins[: len(of_core) - 1])
+        and (len(of_core) == len(begins) or of_core[-1] <= begins[len(of_core) - 1])
+        for of_core in timings
     )

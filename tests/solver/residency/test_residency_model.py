@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -420,6 +421,15 @@ def test_circular_buffer_of_cores_side_by_side() -> None:
     late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
     assert circular_buffer(tensor, [left, left], 8) is not None
     assert circular_buffer(tensor, [left, late], 8) is None, "cores must go on together"
+
+
+@pytest.mark.parametrize(("length", "fits"), [(1, True), (2, False), (3, False)])
+def test_a_core_with_fewer_positions_is_done_when_the_others_go_on(length: int, fits: bool) -> None:
+    """It may read what it holds no longer than until others begin a position that it does not have."""
+    tensor = Tensor("w", (4, 12), "int8")
+    long = walk((0, 2), (2, 4), (4, 6))
+    short = dataclasses.replace(walk((6, 8)), length=length)
+    assert (circular_buffer(tensor, [long, short], 16) is not None) == fits
 
 
 @pytest.mark.parametrize("layerwise", [False, True])
