@@ -18,9 +18,9 @@ from ...ir.errors import UnsupportedError, UsageError
 from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
+from .forms.empty_parts import divided, joined
 from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import scaled_apart
-from .forms.long_concat import grouped
 from .forms.lrn import expand_even_lrn
 from .forms.one_hot import chosen
 from .forms.partial_scatter import scattered
@@ -53,12 +53,13 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
     **dict.fromkeys(SINGLE, in_single),
-    "Concat": grouped,
+    "Concat": joined,
     "Dropout": kept,
     "LayerNormalization": scaled_apart,
     "MaxPool": without_indices,
     "OneHot": chosen,
     "Pow": of_one_type,
+    "Split": divided,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 

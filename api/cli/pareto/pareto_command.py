@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @click.command("pareto", short_help="Say what bytes of a memory buy: the curve of cycles against them.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--memory", metavar="NAME", help="A memory of the machine.  [default: the one that all cores share]")
-@click.option("--points", type=int, default=DEFAULT_POINTS, show_default=True, metavar="N", help="At most so many, 2 to 64.")
+@click.option(
+    "--points", type=int, default=DEFAULT_POINTS, show_default=True, metavar="N", help="At most so many, 2 to 64."
+)
 @click.option(
     "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME|FILE.toml", shell_complete=complete_target,
     help="A machine: see `girih targets`.",
