@@ -204,8 +204,8 @@ def compile(
     See :class:`CompileOptions` for what the options mean. ``cache`` is the folder where plans and programs are kept, so
     that a repeated compilation neither solves nor lowers: ``True`` is the user's own or what ``GIRIH_CACHE`` says,
     ``False`` is none. ``jobs``: how many processes solve what is independent, by default what ``GIRIH_JOBS`` says,
-    or one for each core; the result is the same with any number. ``progress`` is called for every stage and model. Ctrl-C while the solver works keeps
-    the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
+    or one for each core; the result is the same with any number. ``progress`` is called for every stage and model.
+    Ctrl-C while the solver works keeps the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 import pytest
 from onnx import parser
@@ -62,7 +64,7 @@ def test_types_that_may_differ() -> None:
         ((8, 6, 3, 3), {"kernel_shape": [3, 5]}, r"kernel_shape is \[3, 5\], and 'w' has \[3, 3\]"),
     ],
 )
-def test_filters_that_do_not_fit(shape: tuple[int, ...], attributes: dict[str, object], message: str) -> None:
+def test_filters_that_do_not_fit(shape: tuple[int, ...], attributes: dict[str, Any], message: str) -> None:
     m = Model()
     y = m.node("Conv", m.input("x", 1, 6, 8, 8), m.weight("w", *shape), name="conv", **attributes)
     with pytest.raises(UsageError, match=rf"node 'conv' \(Conv\): {message}"):
