@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex, cast
 
-from ..ir.errors import UsageError
+from ..ir.errors import wrong_type
 
 
 def whole(name: str, value: object) -> int:
@@ -42,16 +40,6 @@ def number(name: str, value: object) -> float:
         raise wrong_type(name, value, "a number") from error
 
 
-def path(name: str, value: object) -> Path:
-    """A path of a file or folder."""
-    if not isinstance(value, (str, os.PathLike)):
-        raise wrong_type(name, value, "a path")
-    place = os.fspath(cast("os.PathLike[str] | str", value))
-    if not isinstance(cast("object", place), str) or not place or "\0" in place:
-        raise wrong_type(name, value, "a path as text, which is neither empty nor contains NUL")
-    return Path(place)
-
-
 def named(name: str, value: object) -> dict[str, Any]:
     """A mapping whose keys are names."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast("Mapping[object, Any]", value)):
@@ -68,11 +56,3 @@ def names(name: str, value: object, *, numbers: bool = False) -> tuple[str, ...]
     if not all(isinstance(item, str) or (numbers and isinstance(item, SupportsIndex)) for item in items):
         raise wrong_type(name, value, wanted)
     return tuple(str(item) if isinstance(item, str) else str(whole(name, item)) for item in items)
-
-
-def wrong_type(name: str, value: object, wanted: str) -> UsageError:
-    """The error for a value of a wrong type."""
-    shown = repr(value)
-    if len(shown) > 60:
-        shown = f"{shown[:57]}..."
-    return UsageError(f"{name} is {shown}, of type {type(value).__name__}; pass {wanted}")

@@ -23,12 +23,12 @@ from ..ir.bounds.lower_bound import lower_bound
 from ..ir.checks.check_plan import check_plan
 from ..ir.codec import from_json, sha256, to_json
 from ..ir.errors import CheckError, UsageError
+from ..ir.files import as_path
 from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from ..ir.program import Program
 from ..solver.options import Options, Planned
-from .arguments import path
 from .provenance import version
 from .store import Store
 
@@ -157,7 +157,7 @@ def open_cache(where: str | os.PathLike[str] | bool) -> Cache:
     """
     if where is False:
         return Cache(None)
-    folder = default_folder() if where is True else path("cache", where)
+    folder = default_folder() if where is True else as_path("cache", where)
     if folder is None:
         return Cache(None)
     try:

@@ -21,7 +21,8 @@ from ..explain.details.details import Details, Subjects, build_details, resolved
 from ..explain.report import Report
 from ..explain.warnings import compilation_warnings
 from ..ir.checks.check_machine import check_machine
-from ..ir.errors import InfeasibleError, UsageError
+from ..ir.errors import InfeasibleError, UsageError, wrong_type
+from ..ir.files import as_path
 from ..ir.load_machine import load_machine, telling_lines
 from ..ir.machine import Machine
 from ..ir.machines.as_planned import as_planned
@@ -29,7 +30,7 @@ from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
 from . import container
-from .arguments import names, path, whole, wrong_type
+from .arguments import names, whole
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision, number_of_jobs
 from .plugins.compiled_with import with_places
@@ -85,11 +86,11 @@ class Compiled(container.Package):
         or the simulator found a violation; ``"exact"`` compares every element with the graph, rounded where graph and
         plan say, and allows no difference.
         """
-        if check not in (True, False, "exact"):
+        if not isinstance(check, bool) and not (isinstance(check, str) and check == "exact"):  # pyright: ignore
             raise wrong_type("check", check, 'True, False or "exact"')
         if whole("seed", seed) < 0:
             raise UsageError(f"seed {seed} is negative; give 0 or more")
-        place = None if trace is None else path("trace", trace)
+        place = None if trace is None else as_path("trace", trace)
         result = run(self, inputs, check=check, seed=seed)
         if place is not None:
             result.save_trace(place)
@@ -181,7 +182,7 @@ class Compiled(container.Package):
 
     def save(self, place: str | Path) -> None:
         """Write a ``.girih`` file."""
-        container.save(self, path("the file", place))
+        container.save(self, as_path("the file", place))
 
 
 def compile(
@@ -207,7 +208,7 @@ def compile(
     or one for each core; the result is the same with any number. ``progress`` is called for every stage and model.
     Ctrl-C while the solver works keeps the best plan so far and goes on; a second one raises ``KeyboardInterrupt``.
     """
-    name = target.name if isinstance(target, Machine) else str(path("target", target))
+    name = target.name if isinstance(target, Machine) else str(as_path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed, minimise)
     if progress is not None and not callable(progress):
@@ -302,12 +303,15 @@ def compile_for(
 
 def compare(a: Compiled, b: Compiled) -> Comparison:
     """What differs from the schedule ``a`` to ``b``, and what each difference costs; see :meth:`Compiled.diff`."""
+    for name, side in (("a", a), ("b", b)):
+        if not isinstance(side, Compiled):  # pyright: ignore
+            raise wrong_type(name, side, "what girih.compile or girih.load returns")
     return a.diff(b)
 
 
 def load(place: str | Path) -> Compiled:
     """Read a ``.girih`` file; raises :class:`UsageError` if it is not one, or damaged."""
-    return container.read(path("the file", place), Compiled)
+    return container.read(as_path("the file", place), Compiled)
 
 
 class _Stages:

@@ -61,6 +61,8 @@ def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dic
     arrays: dict[str, np.ndarray] = {}
     for name, port in expected.items():
         try:
+            if np.ma.isMaskedArray(inputs[name]):
+                raise ValueError("a masked array, whose mask would be lost")
             array = arrays[name] = from_file(np.asarray(inputs[name]), port.dtype)
         except ValueError as error:
             wanted = _spec(port.dtype, port.shape)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..ir.errors import UsageError
+from ..ir.files import as_path
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "text": (".txt", ".md"),
@@ -33,8 +34,8 @@ def file_format(path: str | Path | None, asked: str | None = None, known: Collec
     Raises :class:`UsageError` for a name that ends as no format does, or otherwise than the one asked for.
     """
     if asked is not None and asked not in known:
-        raise UsageError(unknown_format(asked, known))
-    suffix = "" if path is None else Path(path).suffix
+        raise UsageError(unknown_format(str(asked), known))
+    suffix = "" if path is None else as_path("the file", path).suffix
     if not suffix:
         return asked or "text"
     by_name = next((name for name in known if suffix in SUFFIXES[name]), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..ir.codec import from_json, to_json
 from ..ir.errors import UsageError
-from ..ir.files import check_places, written_whole
+from ..ir.files import as_path, check_places, written_whole
 from ..ir.notebook.fragments import html_table, paragraph
 from .compilation import Compilation, Provenance
 from .convergence import Convergence
@@ -139,7 +139,7 @@ class Report:
 
     def files(self, path: str | Path, format: str | None = None) -> dict[Path, bytes]:
         """What :meth:`save` writes, by place: one file, and for Model Explorer node data beside it."""
-        place, kind = Path(path), file_format(path, format)
+        place, kind = as_path("the file", path), file_format(path, format)
         texts = {"text": lambda: self.tables, "json": lambda: self.to_json().decode(), "html": self.to_html}
         if kind in texts:
             return {place: f"{texts[kind]()}\n".encode()}

@@ -20,7 +20,7 @@ from .net.net import Net
 from .net.net_pass import ImportListener, NetPass, run_passes
 from .net.to_graph import to_graph
 from .onnx import dims as dimensions
-from .onnx.check_model import check_model
+from .onnx.checks.check_model import check_model
 from .onnx.load import ModelSource, load_model
 from .onnx.prepare import Network, prepare
 from .onnx.rewrite import rewrite

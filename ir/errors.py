@@ -72,3 +72,11 @@ class CheckError(GirihError):
     """An independent check found a plan, a program or a result to be wrong."""
 
     exit_code = 5
+
+
+def wrong_type(name: str, value: object, wanted: str) -> UsageError:
+    """The error for a value of a wrong type."""
+    shown = repr(value)
+    if len(shown) > 60:
+        shown = f"{shown[:57]}..."
+    return UsageError(f"{name} is {shown}, of type {type(value).__name__}; pass {wanted}")

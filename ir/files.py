@@ -9,9 +9,19 @@ import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
-from .errors import UsageError
+from .errors import UsageError, wrong_type
+
+
+def as_path(name: str, value: object) -> Path:
+    """A path of a file or folder."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise wrong_type(name, value, "a path")
+    place = os.fspath(cast("os.PathLike[str] | str", value))
+    if not isinstance(cast("object", place), str) or not place or "\0" in place:
+        raise wrong_type(name, value, "a path as text, which is neither empty nor contains NUL")
+    return Path(place)
 
 
 def check_writable(path: str | Path) -> None:
@@ -48,7 +58,7 @@ def check_places(outputs: Iterable[str | Path | None], inputs: Iterable[str | Pa
 
 def known_suffix(path: str | Path, known: Iterable[str]) -> str:
     """The ending of a file's name; raises :class:`UsageError` unless it is one of ``known``."""
-    suffix = Path(path).suffix
+    suffix = as_path("the file", path).suffix
     if suffix not in known:
         raise UsageError(f"cannot write {path}: the name must end in {' or '.join(known)}")
     return suffix
@@ -101,7 +111,7 @@ def _explained(path: str | Path) -> Generator[None]:
 
 def _place(path: str | Path) -> Path:
     """Where links lead. A pipe that a shell has opened is found by the link alone, and has no such place."""
-    place = Path(path)
+    place = as_path("the file", path)
     return place.resolve() if _is_replaceable(place) else place
 
 

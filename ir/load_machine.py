@@ -15,6 +15,7 @@ import msgspec
 
 from .checks.check_machine import problems
 from .errors import EngineTypeError, ProblemsError, UsageError
+from .files import as_path
 from .machine import Engine, Link, Machine, Memory
 from .machines.as_planned import name_in_file
 
@@ -68,7 +69,7 @@ def telling_lines(name: str | Path) -> Generator[None]:
 
 def _machine_file(name: str | Path) -> tuple[str, str]:
     """The text of the machine file, and its name."""
-    path = Path(name)
+    path = as_path("the machine", name)
     if isinstance(name, str) and name in machine_names():
         path = _BUILT_IN / f"{name}.toml"
     elif path.suffix != ".toml":

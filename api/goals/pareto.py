@@ -13,13 +13,14 @@ from ...explain.pareto.curve import Curve
 from ...explain.pareto.curve_rows import CurveRow
 from ...ir.checks.check_machine import check_machine
 from ...ir.errors import UsageError
+from ...ir.files import as_path
 from ...ir.graph import Graph
 from ...ir.load_machine import load_machine, telling_lines
 from ...ir.machine import Machine
 from ...ir.machines.as_planned import as_planned
 from ...ir.plan import Plan
 from ...solver.options import Listener, Strategy
-from ..arguments import path, whole
+from ..arguments import whole
 from ..options import DEFAULT_POINTS, DEFAULT_TARGET, CompileOptions, Precision
 from ..plugins.load_plugin import load_installed
 from ..turns import TVM, in_turns
@@ -52,7 +53,7 @@ def pareto(
     ``solver_timeout``. The cycles are simulated. The other options are those of :func:`girih.compile`. Ctrl-C keeps
     the points so far.
     """
-    name = target.name if isinstance(target, Machine) else str(path("target", target))
+    name = target.name if isinstance(target, Machine) else str(as_path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed)
     if isinstance(target, Machine):

@@ -17,7 +17,7 @@ from types import CodeType, ModuleType
 
 from ...ir.custom_operators import all_or_nothing, operators, registered_for_now
 from ...ir.errors import GirihError, UsageError
-from ..arguments import path as checked_path
+from ...ir.files import as_path
 
 GROUP = "girih.operators"
 """The entry points that packages have plugins in: modules that register on import, or functions that do when called."""
@@ -28,7 +28,7 @@ def load_plugin(path: str | PathLike[str]) -> None:
 
     Raises :class:`UsageError` with file and line for whatever goes wrong in it.
     """
-    file = Path(checked_path("plugin", path)).resolve()
+    file = Path(as_path("plugin", path)).resolve()
     try:
         source = file.read_bytes()
     except OSError as error:

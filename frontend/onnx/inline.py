@@ -15,7 +15,7 @@ from onnx import inliner, numpy_helper, shape_inference
 from ...ir.custom_operators import CustomOperator, find_operator, operator_by_key, shipped_operators
 from ...ir.errors import UnsupportedError
 from ..library.shipped_operators import DOMAIN
-from .limits import refuse, refuse_flags
+from .checks.limits import refuse, refuse_flags
 
 SMALL = 4096
 """Weights up to this many elements stay in the model while its shapes are inferred (they may be shapes)."""

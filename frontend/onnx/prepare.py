@@ -20,12 +20,12 @@ from ...ir.errors import UnsupportedError, UsageError
 from ...ir.graph import DTYPES, FLOATS
 from ..net.net import Info, fresh
 from . import dims
-from .constant_operands import check_constant_operands
+from .checks.constant_operands import check_constant_operands
+from .checks.limits import refuse_shape
+from .checks.operand_shapes import check_operand_shapes
+from .checks.operand_types import check_operand_types
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
 from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
-from .limits import refuse_shape
-from .operand_shapes import check_operand_shapes
-from .operand_types import check_operand_types
 from .quantised_operators import expanded, widen_weights
 
 FOLD_BYTES = 1 << 30

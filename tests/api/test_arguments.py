@@ -17,6 +17,7 @@ from girih import models
 from girih.api import arguments
 from girih.api.options import CompileOptions
 from girih.ir.errors import UsageError
+from girih.ir.files import as_path
 from tests.support.compiled import compiled_residual
 
 NETWORK = b"never read"
@@ -66,6 +67,16 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "seed": (lambda wrong: compiled_residual().run(seed=wrong - 6), "seed -1 is negative"),
     "text as seed": (lambda wrong: compiled_residual().run(seed=str(wrong)), "seed is '5'"),  # pyright: ignore
     "trace": (lambda wrong: compiled_residual().run(trace=wrong), "trace is 5, of type int; pass a path"),
+    "check": (lambda wrong: compiled_residual().run(check=np.ones(wrong)), "check is array"),  # pyright: ignore
+    "outputs": (lambda wrong: compiled_residual().run().save_outputs(wrong), "the file is 5, of type int; pass a path"),
+    "report": (lambda wrong: compiled_residual().explain().save(wrong), "the file is 5, of type int; pass a path"),
+    "format": (lambda wrong: compiled_residual().explain().save("x", wrong), "there is no format '5'"),
+    "machine": (girih.load_machine, "the machine is 5, of type int; pass a path"),
+    "sides": (lambda wrong: girih.compare(compiled_residual(), wrong), "b is 5, of type int; pass what girih"),
+    "masked": (
+        lambda wrong: compiled_residual().run({"x": np.ma.masked_equal([[wrong, 1]], 1)}),
+        "a masked array, whose mask would be lost",
+    ),
     "input": (lambda wrong: compiled_residual().run({"x": [[wrong], [1, 2]]}), "input 'x' is no array"),  # pyright: ignore
 }
 
@@ -95,7 +106,7 @@ def test_numbers_of_numpy_are_welcome() -> None:
 
 
 def test_paths() -> None:
-    assert arguments.path("place", "a/b") == arguments.path("place", Path("a/b")) == Path("a/b")
+    assert as_path("place", "a/b") == as_path("place", Path("a/b")) == Path("a/b")
 
 
 def test_long_values_are_shortened() -> None:

@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from ...ir.errors import UsageError
-from .inline import Node
+from ....ir.errors import UsageError
+from ..inline import Node
 
 _ALONG_AN_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _OF_SEVERAL_AXES = frozenset({"GatherND", "ScatterND"})

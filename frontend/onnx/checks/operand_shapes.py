@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from ...ir.errors import UsageError
-from ..net.net import Info
-from .inline import Node
+from ....ir.errors import UsageError
+from ...net.net import Info
+from ..inline import Node
 
 Shapes = Sequence[tuple[int, ...] | None]
 """Of each operand, as far as it is known."""

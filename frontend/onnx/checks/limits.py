@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import onnx
 
-from ...ir.errors import UnsupportedError, UsageError
+from ....ir.errors import UnsupportedError, UsageError
 
 Attribute: TypeAlias = Callable[[str, object], object]
 """Looks up an attribute, with a default."""

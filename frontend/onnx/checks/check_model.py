@@ -13,9 +13,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import checker
 
-from ...ir.custom_operators import find_operator
-from ...ir.errors import UnsupportedError, UsageError
-from .inline import OWN_DOMAINS, node_name
+from ....ir.custom_operators import find_operator
+from ....ir.errors import UnsupportedError, UsageError
+from ..inline import OWN_DOMAINS, node_name
 
 _PACKED = frozenset({"UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2"})
 """Types of which a byte holds several elements."""
@@ -24,7 +24,7 @@ _PACKED = frozenset({"UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2"})
 def check_model(model: onnx.ModelProto) -> None:
     """Raise :class:`UsageError` for a model that breaks a rule of ONNX, :class:`UnsupportedError` for what is unknown.
 
-    Shapes are left to the inference that follows (:mod:`.prepare`).
+    Shapes are left to the inference that follows (:mod:`..prepare`).
     """
     _check_texts(model)
     _check_opsets(model)

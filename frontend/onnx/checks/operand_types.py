@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from ...ir.errors import UsageError
-from ...ir.graph import DTYPES
-from ..net.net import Info
-from .inline import Node
+from ....ir.errors import UsageError
+from ....ir.graph import DTYPES
+from ...net.net import Info
+from ..inline import Node
 
 _NAMES = {"float": "float32", "double": "float64"}
 """Types that ONNX's schemas call otherwise."""
