@@ -42,6 +42,8 @@ def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
                 return {name: loaded[name] for name in loaded.files}
     except OSError as error:
         raise UsageError(f"cannot read inputs from {path}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise UsageError(f"cannot read inputs from {path}: one of its arrays is too large; {advice}") from error
     except (ValueError, BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
         raise UsageError(f"cannot read inputs from {path}: {error}; {advice}") from error
 

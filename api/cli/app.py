@@ -17,6 +17,7 @@ from ...explain.units import printable
 from ...ir.errors import GirihError, UnsupportedError
 from .cache_command import cache_command
 from .compile_command import compile_command
+from .completion.completion_command import completion_command
 from .diff_command import diff_command
 from .explain_command import explain_command
 from .inspect_commands import (
@@ -36,7 +37,6 @@ from .standard_streams import OutputError
 _STATUS = {1: "internal_error", 2: "usage_error", 3: "unsupported", 4: "infeasible", 5: "check_failed"}
 _UNREAD = 141
 """The exit code of what writes to a pipe that nobody reads, as of a process that SIGPIPE ends."""
-_SHELLS = ("bash", "zsh", "fish")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -53,24 +53,6 @@ def cli() -> None:
 
     Exit codes: 0 done, 1 internal error, 2 wrong usage or input, 3 unsupported, 4 infeasible, 5 check failed.
     """
-
-
-@click.command("completion", short_help="Print what a shell needs to complete words of girih.")
-@click.argument("shell", type=click.Choice(_SHELLS))
-def completion_command(shell: str) -> None:
-    """Print the script that completes girih's commands and options in SHELL.
-
-    \b
-    Examples:
-      eval "$(girih completion bash)"          # in ~/.bashrc
-      eval "$(girih completion zsh)"           # in ~/.zshrc
-      girih completion fish | source           # in config.fish
-    """
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "girih", "_GIRIH_COMPLETE").source())
 
 
 for _command in (

@@ -131,7 +131,8 @@ def _notes(
             f"made from), {only[0]} only in A, {only[1]} only in B, and what they cost stands for itself."
         )
     if a.graph.batch != b.graph.batch:
-        notes.append(f"The batches differ ({a.graph.batch} and {b.graph.batch}): compare cycles for each item, too.")
+        batches = " and ".join("none" if side.graph.batch is None else f"{side.graph.batch}" for side in (a, b))
+        notes.append(f"The batches differ ({batches}): compare cycles for each item, too.")
     if a.graph.replicas != b.graph.replicas:
         notes.append(f"The clusters in use differ ({a.graph.replicas} and {b.graph.replicas}); cycles are of one.")
     if a.machine.frequency != b.machine.frequency:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from shlex import quote
 
 from ...ir.errors import UsageError
 from ...ir.graph import Graph
@@ -22,7 +23,7 @@ def find_operators(graph: Graph, name: str) -> tuple[str, ...]:
     if from_node := tuple(op.name for op in graph.ops if name in op.origin):
         return from_node
     if name in graph.tensor:
-        raise UsageError(f"there is no operator {name!r}, but a tensor: --tensor {name}")
+        raise UsageError(f"there is no operator {name!r}, but a tensor: --tensor {quote(name)}")
     known = [*graph.op, *(node for op in graph.ops for node in op.origin)]
     raise UsageError(_unknown("operator", name, known))
 
@@ -37,7 +38,8 @@ def find_tensor(graph: Graph, name: str) -> str:
     if name in graph.op or any(name in op.origin for op in graph.ops):
         results = [t for op in find_operators(graph, name) for t in graph.op[op].outputs]
         raise UsageError(
-            f"there is no tensor {name!r}, but an operator: --operator {name}, or its result: --tensor {results[-1]}"
+            f"there is no tensor {name!r}, but an operator: --operator {quote(name)}, or its result: "
+            f"--tensor {quote(results[-1])}"
         )
     raise UsageError(_unknown("tensor", name, list(graph.tensor)))
 

@@ -79,10 +79,13 @@ def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: i
         in_bound = min(max(0.0, -exact["shared_work"]), exact[cause])
         exact[cause] -= in_bound
         exact["shared_work"] += in_bound
+    # What the bound counts of a cause belongs to no operator in particular: it is taken off all of them alike.
+    before = {cause: cause_cycles(total, cause) for cause in _CAUSES}
+    left = {cause: exact[cause] / before[cause] if before[cause] > 0 else 1.0 for cause in _CAUSES}
     rounded = _rounded(exact, cycles - bound)
     names = titles(total, machine)
     rows = [
-        WaterfallRow(cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause))
+        WaterfallRow(cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause, left[cause]))
         for cause in _CAUSES
         if rounded[cause]
     ]
@@ -104,9 +107,10 @@ def _rounded(exact: Mapping[Cause, float], total: int) -> dict[Cause, int]:
     return {cause: whole[cause] + share + (rank < rest) for rank, cause in enumerate(ranked)}
 
 
-def _losers(operators: Sequence[BreakdownRow], cause: Cause) -> tuple[OperatorCycles, ...]:
+def _losers(operators: Sequence[BreakdownRow], cause: Cause, left: float) -> tuple[OperatorCycles, ...]:
+    """The operators that lose most by a cause, of whose cycles the share ``left`` is beyond the bound."""
     ranked = sorted(operators, key=lambda row: -cause_cycles(row, cause))[:_MOST_OPERATORS]
-    rows = (OperatorCycles(row.op, round(cause_cycles(row, cause)), _awaited(row, cause)) for row in ranked)
+    rows = (OperatorCycles(row.op, round(left * cause_cycles(row, cause)), _awaited(row, cause)) for row in ranked)
     return tuple(row for row in rows if row.cycles > 0)
 
 

@@ -144,12 +144,13 @@ def _names(machine: Machine) -> Iterator[Finding]:
         if not _NAME.fullmatch(entry.name):
             rule = "a letter, then at most 31 letters, digits, '.', '_' or '-'"
             yield path, f"{entry.name[:80]!r} is no name for one of the {table}: {rule}"
-        # Engines and links are the rows of one table of the report.
+        # Engines and links are the rows of one table of the report; counters have the names of memories in lower case.
         space = "memories" if table == "memories" else "engines and links"
-        if (other := taken.setdefault((space, entry.name), table)) != table or (table, entry.name) in seen:
+        name = entry.name.lower()
+        if (other := taken.setdefault((space, name), table)) != table or (table, name) in seen:
             both = table if other == table else space
-            yield path, f"two of the {both} are named {entry.name!r}; names must differ"
-        seen.add((table, entry.name))
+            yield path, f"two of the {both} are named {entry.name!r}; names must differ in more than case"
+        seen.add((table, name))
         if isinstance(entry, Engine):
             cores = range(min(machine.cores, 64)) if entry.scope == "core" else ("",)
             for queue in (f"{entry.name}{core}" for core in cores):

@@ -97,7 +97,9 @@ class Decomposition:
         except InfeasibleSearchError as error:
             self.subproblem.builder.discard("segmentation", (error.effort,))
             raise
-        note = f"{len(answer.segments)} segments" + (f", {len(self.cuts.columns)} cuts" if self.cuts.columns else "")
+        plural = "s" if len(answer.segments) > 1 else ""
+        note = f"{len(answer.segments)} segment{plural}"
+        note += f", {len(self.cuts.columns)} cuts" if self.cuts.columns else ""
         note += f"; {answer.note}" if answer.note else ""
         self.subproblem.log(answer.solved, answer.effort, note)
         return answer

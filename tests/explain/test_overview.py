@@ -87,6 +87,14 @@ def test_what_a_bound_of_two_phases_counts_is_not_lost_again() -> None:
     assert rows == {"bound": 130, "main_memory": 10, "core": 5}
 
 
+def test_operators_lose_no_more_than_there_is_beyond_the_bound() -> None:
+    """What the bound counts is taken off the waits of all operators alike."""
+    found = breakdown(row("a", 0, work=60, fetch_weights=30), row("b", 0, work=40, fetch_weights=10))
+    (_, waits) = waterfall(found, MACHINE, 120, 140)
+    assert waits.cycles == 20
+    assert [(o.op, o.cycles) for o in waits.operators] == [("a", 15), ("b", 5)]
+
+
 def test_what_a_bound_of_chains_counts_is_not_lost_again() -> None:
     """Waits first, and then instructions: nothing is negative."""
     found = breakdown(row("a", 0, work=10, fetch_weights=40, engine=30, issue=20, extra=3))

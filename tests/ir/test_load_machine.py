@@ -82,6 +82,12 @@ MISTAKES = {
         "unknown instruction class",
     ),
     "unknown dtype": ("rate = { float32 = 1.0", "rate = { fp8 = 1.0", line_of("rate ="), "unknown dtype 'fp8'"),
+    "same name but for case": (
+        'name = "IM"',
+        'name = "l1"',
+        line_of('name = "IM"'),
+        "two of the memories are named 'l1'; names must differ in",
+    ),
     "same name": ('name = "IM"', 'name = "L1"', line_of('name = "IM"'), "two of the memories are named 'L1'"),
     "no lanes": ("special = 4", "special = 0", line_of("special = 4"), "special of VME"),
     "engine without shape": ("rows = 8\n", "", line_of("[[engines]]", 1), "needs rows"),

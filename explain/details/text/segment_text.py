@@ -24,7 +24,10 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
             f"{splits(segment.splits)} of the last result, side by side on cores {numbers(sorted(segment.cell_cores))}",
         ),
         ("simulated", f"{count(segment.cycles)} cycles of {segment.resource}, waits included"),
-        ("predicted", f"{count(row.cycles)} cycles of computation, {share(row.share, 1)} of all predicted computation"),
+        (
+            "predicted",
+            f"{count(row.cycles)} cycles of computation, {share(row.share, 1)} of all; overlaps count twice",
+        ),
         ("bound", f"{count(segment.work)} cycles of {segment.resource}; lost: {count(segment.cycles - segment.work)}"),
         ("lost to", segment.losses or "nothing"),
         ("limited by", f"{loads}: cycles that the segment alone would keep each busy"),

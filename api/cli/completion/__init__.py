@@ -1,0 +1,1 @@
+"""What shells need to complete words of girih."""
