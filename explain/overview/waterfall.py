@@ -85,7 +85,9 @@ def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: i
     rounded = _rounded(exact, cycles - bound)
     names = titles(total, machine)
     rows = [
-        WaterfallRow(cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause, left[cause]))
+        WaterfallRow(
+            cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause, left[cause], rounded[cause])
+        )
         for cause in _CAUSES
         if rounded[cause]
     ]
@@ -107,10 +109,16 @@ def _rounded(exact: Mapping[Cause, float], total: int) -> dict[Cause, int]:
     return {cause: whole[cause] + share + (rank < rest) for rank, cause in enumerate(ranked)}
 
 
-def _losers(operators: Sequence[BreakdownRow], cause: Cause, left: float) -> tuple[OperatorCycles, ...]:
-    """The operators that lose most by a cause, of whose cycles the share ``left`` is beyond the bound."""
+def _losers(operators: Sequence[BreakdownRow], cause: Cause, left: float, most: int) -> tuple[OperatorCycles, ...]:
+    """The operators that lose most by a cause, of whose cycles the share ``left`` is beyond the bound.
+
+    None loses more than ``most``, the cycles of the cause, of which others may have fewer than none.
+    """
     ranked = sorted(operators, key=lambda row: -cause_cycles(row, cause))[:_MOST_OPERATORS]
-    rows = (OperatorCycles(row.op, round(left * cause_cycles(row, cause)), _awaited(row, cause)) for row in ranked)
+    rows = (
+        OperatorCycles(row.op, min(round(left * cause_cycles(row, cause)), most), _awaited(row, cause))
+        for row in ranked
+    )
     return tuple(row for row in rows if row.cycles > 0)
 
 

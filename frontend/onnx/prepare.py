@@ -31,6 +31,9 @@ from .quantised_operators import expanded, widen_weights
 FOLD_BYTES = 1 << 30
 """No constant larger than this is computed at import."""
 
+_WIDENED = 4
+"""How often an operator that only converts its operand may make it larger: int8 to float32."""
+
 RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
@@ -315,10 +318,14 @@ def known(node: Node, network: Network, light: onnx.ModelProto) -> list[np.ndarr
         return None
     infos = network.infos if node.outputs[0] in network.infos else inferred_outputs(node, network, light)
     info = infos.get(node.outputs[0])
-    if info is not None and info.elements * DTYPES.get(info.dtype, 8) > FOLD_BYTES:
+    size = 0 if info is None else info.elements * DTYPES.get(info.dtype, 8)
+    if size > FOLD_BYTES:
+        # Weights that are cast, transposed or reshaped are as large as the file made them.
+        if size <= _WIDENED * sum(constant[i].nbytes for i in set(node.inputs) if i):
+            return None
         raise UnsupportedError(
-            f"node {node.name!r}: {node.op_type} makes a constant of {info.elements * DTYPES.get(info.dtype, 8):,} "
-            f"bytes; at most {FOLD_BYTES:,} are computed at import: store less, or make it an input"
+            f"node {node.name!r}: {node.op_type} makes a constant of {size:,} bytes; at most {FOLD_BYTES:,} are "
+            "computed at import: make it smaller, or an input"
         )
     names = list(dict.fromkeys(i for i in node.inputs if i))
     graph = onnx.helper.make_graph(

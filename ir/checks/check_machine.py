@@ -146,10 +146,11 @@ def _names(machine: Machine) -> Iterator[Finding]:
             yield path, f"{entry.name[:80]!r} is no name for one of the {table}: {rule}"
         # Engines and links are the rows of one table of the report; counters have the names of memories in lower case.
         space = "memories" if table == "memories" else "engines and links"
-        name = entry.name.lower()
+        name = entry.name.lower() if table == "memories" else entry.name
         if (other := taken.setdefault((space, name), table)) != table or (table, name) in seen:
             both = table if other == table else space
-            yield path, f"two of the {both} are named {entry.name!r}; names must differ in more than case"
+            hint = " in more than case" if table == "memories" else ""
+            yield path, f"two of the {both} are named {entry.name!r}; names must differ{hint}"
         seen.add((table, name))
         if isinstance(entry, Engine):
             cores = range(min(machine.cores, 64)) if entry.scope == "core" else ("",)

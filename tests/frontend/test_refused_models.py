@@ -430,6 +430,13 @@ def test_all_open_dimensions_are_asked_for_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_large_weights_that_are_converted_are_no_such_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "FOLD_BYTES", 1000)
+    m = Model()
+    weight = m.node("Transpose", m.weight("w", 64, 32))
+    assert import_onnx(m.build(m.node("MatMul", m.input("x", 4, 32), weight))).outputs
+
+
 @pytest.mark.parametrize(
     "nodes",
     [

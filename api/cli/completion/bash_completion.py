@@ -13,24 +13,29 @@ from typing import Any
 from click.shell_completion import BashComplete, CompletionItem, split_arg_string
 
 _SOURCE = r"""%(complete_func)s() {
-    local IFS=$'\n'
-    local response type value
+    local response completion type value word="${COMP_WORDS[COMP_CWORD]}" breaks="$COMP_WORDBREAKS"
+    # Within quotes, bash keeps the quote, and no colon ends a word.
+    [[ $word == [\"\']* ]] && breaks=""
 
-    response=$(env GIRIH_LINE="${COMP_LINE:0:COMP_POINT}" GIRIH_WORDBREAKS="$COMP_WORDBREAKS" \
+    response=$(env GIRIH_LINE="${COMP_LINE:0:COMP_POINT}" GIRIH_WORDBREAKS="$breaks" \
         %(complete_var)s=bash_complete "$1")
 
-    for completion in $response; do
-        IFS=',' read -r type value <<< "$completion"
+    while IFS= read -r completion; do
+        type="${completion%%%%,*}" value="${completion#*,}"
 
         if [[ $type == 'dir' ]]; then
             compopt -o dirnames
         elif [[ $type == 'file' ]]; then
             compopt -o default
         elif [[ $type == 'plain' ]]; then
-            printf -v value '%%q' "$value"
+            case $word in
+                \'*) value="$(sed "s/'/'\\\\''/g" <<< "$value")" ;;
+                \"*) value="$(sed 's/[\\"$`]/\\&/g' <<< "$value")" ;;
+                *) printf -v value '%%q' "$value" ;;
+            esac
             COMPREPLY+=("$value")
         fi
-    done
+    done <<< "$response"
 
     return 0
 }
@@ -57,9 +62,12 @@ class QuotingBashComplete(BashComplete):
         """The words before the one to complete, without the command, and what there is of that."""
         line = os.environ.get("GIRIH_LINE", "")
         words = split_arg_string(line)
-        incomplete = "" if not words or line[-1].isspace() else words.pop()
+        # A blank that is escaped or quoted ends no word.
+        begins = len(split_arg_string(f"{line}x")) > len(words)
+        incomplete = "" if begins else words.pop()
         if ":" in os.environ.get("GIRIH_WORDBREAKS", ""):
-            self._kept = incomplete[: incomplete.rfind(":") + 1]
+            word = incomplete.partition("=")[2] if incomplete.startswith("--") and "=" in incomplete else incomplete
+            self._kept = word[: word.rfind(":") + 1]
         return words[1:], incomplete
 
     def format_completion(self, item: CompletionItem[Any]) -> str:

@@ -29,9 +29,7 @@ def check_operand_types(node: Node, opset: int, infos: Mapping[str, Info]) -> No
     schema = onnx.defs.get_schema(node.op_type, opset)
     allowed = {c.type_param_str: _dtypes(c.allowed_type_strs) for c in schema.type_constraints}
     bound: dict[str, tuple[str, str]] = {}
-    for place, operand in enumerate(node.inputs):
-        if not schema.inputs:
-            return
+    for place, operand in enumerate(node.inputs if schema.inputs else ()):
         parameter = schema.inputs[min(place, len(schema.inputs) - 1)]
         if operand not in infos or infos[operand].dtype not in DTYPES:
             continue
@@ -42,8 +40,10 @@ def check_operand_types(node: Node, opset: int, infos: Mapping[str, Info]) -> No
                 f"node {node.name!r} ({node.op_type}): its operand {operand!r} is of type {dtype}, "
                 f"and ONNX allows {', '.join(choices)} for {parameter.name}"
             )
+        if kind not in allowed or not parameter.is_homogeneous:
+            continue
         first, other = bound.setdefault(kind, (operand, dtype))
-        if kind in allowed and parameter.is_homogeneous and other != dtype:
+        if other != dtype:
             raise UsageError(
                 f"node {node.name!r} ({node.op_type}): its operands {first!r} and {operand!r} must have the same type; "
                 f"they have {other} and {dtype}: cast one of them"

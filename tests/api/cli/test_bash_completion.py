@@ -16,7 +16,7 @@ from tests.support.onnx_models import Model
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
-NAMES = ("input 0:0", "zz$(touch ran)", "it's")
+NAMES = ("input 0:0", "zz$(touch ran)", "it's", "x[0]", "comma,")
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def completed(folder: Path, line: str) -> list[str]:
-    """The words that bash would put for the last one of the line."""
+def completed(folder: Path, line: str, word: str = "") -> list[str]:
+    """The words that bash would put for the last one of the line, of which it has ``word``."""
     script = f"""eval "$(girih completion bash)"
         COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
+        COMP_WORDS=({shlex.quote(word)}) COMP_CWORD=0
+        shopt -s nullglob
         _girih_completion girih
         printf '%s\\n' "${{COMPREPLY[@]}}" """
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
@@ -56,4 +58,13 @@ def test_names_are_quoted(folder: Path) -> None:
 
 def test_what_is_before_a_colon_stays(folder: Path) -> None:
     assert completed(folder, r"girih explain net.girih --tensor input\ 0:") == ["0"]
+    assert completed(folder, r"girih explain net.girih --tensor=input\ 0:") == ["0"]
     assert completed(folder, "girih compile x --target=stc") == ["stcp920", "stcp920-2"]
+
+
+def test_what_is_quoted_already(folder: Path) -> None:
+    line = "girih explain net.girih --tensor "
+    assert completed(folder, f"{line}'input 0:", "'input 0:") == ["input 0:0"]
+    assert completed(folder, f"{line}'it", "'it") == [r"it'\''s"]
+    assert completed(folder, f'{line}"zz', '"zz') == [r"zz\$(touch ran)"]
+    assert completed(folder, rf"{line}input\ ", r"input\ ") == [r"input\ 0:0"]

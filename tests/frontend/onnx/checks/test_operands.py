@@ -109,7 +109,7 @@ def test_attributes_that_do_not_fit(text: str, message: str) -> None:
 
 
 def test_attributes_that_fit() -> None:
-    """A size of 1 is repeated in an Einsum, and the order of a Transpose is its own inverse."""
+    """A size of 1 is repeated in an Einsum, and a Transpose names each dimension once."""
     text = """g (float[2, 1] x, float[4, 5] w) => (float[5, 2] y) {
         e = Einsum <equation = "ij,jk->ik"> (x, w)
         y = Transpose <perm = [1, 0]> (e)
