@@ -81,12 +81,12 @@ def waterfall(breakdown: CycleBreakdown, machine: Machine, bound: int, cycles: i
         exact["shared_work"] += in_bound
     # What the bound counts of a cause belongs to no operator in particular: it is taken off all of them alike.
     before = {cause: cause_cycles(total, cause) for cause in _CAUSES}
-    left = {cause: exact[cause] / before[cause] if before[cause] > 0 else 1.0 for cause in _CAUSES}
+    beyond = {cause: exact[cause] / before[cause] if before[cause] > 0 else 1.0 for cause in _CAUSES}
     rounded = _rounded(exact, cycles - bound)
     names = titles(total, machine)
     rows = [
         WaterfallRow(
-            cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause, left[cause], rounded[cause])
+            cause, *names[cause], rounded[cause], _losers(breakdown.operators, cause, beyond[cause], rounded[cause])
         )
         for cause in _CAUSES
         if rounded[cause]
@@ -109,14 +109,14 @@ def _rounded(exact: Mapping[Cause, float], total: int) -> dict[Cause, int]:
     return {cause: whole[cause] + share + (rank < rest) for rank, cause in enumerate(ranked)}
 
 
-def _losers(operators: Sequence[BreakdownRow], cause: Cause, left: float, most: int) -> tuple[OperatorCycles, ...]:
-    """The operators that lose most by a cause, of whose cycles the share ``left`` is beyond the bound.
+def _losers(operators: Sequence[BreakdownRow], cause: Cause, beyond: float, most: int) -> tuple[OperatorCycles, ...]:
+    """The operators that lose most by a cause, of whose cycles the share ``beyond`` is beyond the bound.
 
     None loses more than ``most``, the cycles of the cause, of which others may have fewer than none.
     """
     ranked = sorted(operators, key=lambda row: -cause_cycles(row, cause))[:_MOST_OPERATORS]
     rows = (
-        OperatorCycles(row.op, min(round(left * cause_cycles(row, cause)), most), _awaited(row, cause))
+        OperatorCycles(row.op, min(round(beyond * cause_cycles(row, cause)), most), _awaited(row, cause))
         for row in ranked
     )
     return tuple(row for row in rows if row.cycles > 0)

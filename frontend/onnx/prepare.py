@@ -303,7 +303,10 @@ def refuse_training(node: Node, constants: Mapping[str, np.ndarray]) -> None:
 
 
 def known(node: Node, network: Network, light: onnx.ModelProto) -> list[np.ndarray] | None:
-    """The node's results, if they can be computed now."""
+    """The node's results, if they can be computed now.
+
+    Raises :class:`UnsupportedError` if a few constants make one that is too large to be computed at all.
+    """
     if node.op_type in ("Shape", "Size") and node.inputs[0] in network.infos:
         shape = network.infos[node.inputs[0]].shape
         if node.op_type == "Size":

@@ -89,12 +89,12 @@ def test_what_a_bound_of_two_phases_counts_is_not_lost_again() -> None:
 
 def test_operators_lose_no_more_than_there_is_beyond_the_bound() -> None:
     """What the bound counts is taken off the waits of all operators alike."""
-    found = breakdown(row("a", 0, work=60, fetch_weights=30), row("b", 0, work=40, fetch_weights=10))
-    (_, waits) = waterfall(found, MACHINE, 120, 140)
+    waiting = breakdown(row("a", 0, work=60, fetch_weights=30), row("b", 0, work=40, fetch_weights=10))
+    (_, waits) = waterfall(waiting, MACHINE, 120, 140)
     assert waits.cycles == 20
     assert [(o.op, o.cycles) for o in waits.operators] == [("a", 15), ("b", 5)]
-    found = breakdown(row("a", 0, work=60, extra=10), row("b", 0, work=40, extra=-6))
-    (_, extra) = waterfall(found, MACHINE, 100, 104)
+    working = breakdown(row("a", 0, work=60, extra=10), row("b", 0, work=40, extra=-6))
+    (_, extra) = waterfall(working, MACHINE, 100, 104)
     assert [(o.op, o.cycles) for o in extra.operators] == [("a", 4)]
 
 

@@ -54,20 +54,16 @@ def _convolution(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | Non
     return None
 
 
-def _blocks_of_channels(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
+def _blocks(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
+    """Of a DepthToSpace, which divides channels into blocks, or a SpaceToDepth, which divides positions."""
     block = _number(node, "blocksize", 1)
     if block < 1:
         return f"blocksize is {block}; give 1 or more"
-    if len(data) == 4 and data[1] % block**2:
+    if len(data) != 4:
+        return None
+    if node.op_type == "DepthToSpace" and data[1] % block**2:
         return f"{node.inputs[0]!r} has {data[1]} channels, no multiple of blocksize squared, {block**2}"
-    return None
-
-
-def _blocks_of_positions(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
-    block = _number(node, "blocksize", 1)
-    if block < 1:
-        return f"blocksize is {block}; give 1 or more"
-    if len(data) == 4 and (data[2] % block or data[3] % block):
+    if node.op_type == "SpaceToDepth" and (data[2] % block or data[3] % block):
         return f"{node.inputs[0]!r} has {data[2]} x {data[3]} positions, no multiples of blocksize, {block}"
     return None
 
@@ -114,9 +110,9 @@ _CHECKS: dict[str, Callable[[Node, tuple[int, ...], Shapes], str | None]] = {
     "Conv": _convolution,
     "ConvInteger": _convolution,
     "ConvTranspose": _convolution,
-    "DepthToSpace": _blocks_of_channels,
+    "DepthToSpace": _blocks,
     "Einsum": _letters,
-    "SpaceToDepth": _blocks_of_positions,
+    "SpaceToDepth": _blocks,
     "Transpose": _permutation,
     **{f"Reduce{name}": _axes for name in _REDUCTIONS},
 }
