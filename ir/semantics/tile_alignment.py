@@ -26,7 +26,20 @@ def aligned_part(coefficients: Sequence[int], size: int) -> int:
 
 def aligned_size(op: Op, dim: int, size: int) -> int:
     """The largest size up to ``size`` whose tiles of a dimension of the result are boxes of every stage's loops."""
-    written = [
-        [c for c in stage.write.index[dim].coeffs if c] for stage in op.stages if stage.write.tensor == op.output
-    ]
+    written = _digits(op, dim)
     return next(part for part in range(size, 0, -1) if all(is_aligned(digits, part) for digits in written))
+
+
+def _digits(op: Op, dim: int) -> list[list[int]]:
+    """The coefficients of the loops of each stage that writes a dimension of the result, or what becomes of it element
+    by element: groups of a convolution are digits of its sums, to which a bias is added."""
+    followed = {(op.output, dim)}
+    written: list[list[int]] = []
+    for stage in reversed(op.stages):
+        for index in (index for d, index in enumerate(stage.write.index) if (stage.write.tensor, d) in followed):
+            written.append([c for c in index.coeffs if c])
+            if written[-1] == [1] and not index.const:
+                followed |= {
+                    (read.tensor, d) for read in stage.reads for d, source in enumerate(read.index) if source == index
+                }
+    return written

@@ -6,7 +6,11 @@ from itertools import product
 
 import pytest
 
-from girih.ir.semantics.tile_alignment import aligned_part, is_aligned
+from girih.frontend import import_onnx
+from girih.ir.box import Span, shape_of, volume
+from girih.ir.semantics.region import op_boxes
+from girih.ir.semantics.tile_alignment import aligned_part, aligned_size, is_aligned
+from girih.tests.support.operator_cases import conv
 
 
 def boxes_of(extents: tuple[int, ...], size: int) -> bool:
@@ -36,3 +40,24 @@ def test_aligned_tiles_are_boxes(extents: tuple[int, ...]) -> None:
 
 def test_a_strided_write_has_tiles_of_its_stride() -> None:
     assert [size for size in range(1, 9) if is_aligned([2], size)] == [1, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(12, 3), (35, 5), (24, 2), (16, 1), (22, 11)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_tiles_of_a_grouped_convolution_compute_nothing_twice(channels: int, groups: int, bias: bool) -> None:
+    # The groups are digits of the sums alone: what follows them has one loop over all channels.
+    graph = import_onnx(conv(1, 2 * groups, 3, 3, out=channels, group=groups, bias=bias)(), precision="fp16")
+    op = next(op for op in graph.ops if op.contraction is not None)
+    assert op.contraction is not None
+    whole = tuple(Span(0, extent) for extent in graph.tensor[op.output].shape)
+    dim = shape_of(whole).index(channels)
+
+    def products(first: int, last: int) -> int:
+        box = (*whole[:dim], Span(first, last), *whole[dim + 1 :])
+        return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
+
+    for size in range(1, channels):
+        tile = aligned_size(op, dim, size)
+        assert 1 <= tile <= size
+        tiles = [products(first, min(first + tile, channels)) for first in range(0, channels, tile)]
+        assert sum(tiles) == products(0, channels), (size, tile)
