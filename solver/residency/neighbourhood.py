@@ -36,8 +36,10 @@ WHOLE_SHARE = 0.5
 WINDOW_LIMIT = 0.1
 """Deterministic seconds for one window of :data:`WINDOW_USES` at most. Chosen, not measured."""
 BUILDING = 0.03
-"""Deterministic seconds that building a model counts for, or the clock would decide how many there are. Chosen, not
-measured."""
+"""Deterministic seconds that building a model of up to :data:`BUILT_SLOTS` counts for, or the clock would decide how
+many there are; of more slots, as many times as much as the square of their number is greater. Chosen, not measured."""
+BUILT_SLOTS = 1000
+"""See :data:`BUILDING`: what is stored is a sum over all slots before."""
 LEAST_IMPROVEMENT = 1e-3
 """Rounds end when one improves the objective by less than this share; windows are skipped in which the computation
 waits for less than this share of the whole. Chosen, not measured."""
@@ -91,6 +93,7 @@ class _Search:
         self.watch = watch
         self.began = time.perf_counter()
         self.spent = 0.0
+        self.building = BUILDING * max(1.0, len(problem.cycles) / BUILT_SLOTS) ** 2
         self.stopped = self.timed_out = self.limited = False
         self.exhausted = False
         """Whether the model of the whole was solved to optimality."""
@@ -145,10 +148,11 @@ class _Search:
         return SearchPoint(self.spent, float(self.timing.objective), self.bound)
 
     def _exhausted(self, seconds: float, limit: float) -> bool:
-        if seconds > 0 and limit > 0:
+        is_used = limit <= 0 or self.building >= self.budget.limit
+        if seconds > 0 and not is_used:
             return False
-        self.timed_out = self.timed_out or limit > 0
-        self.limited = self.limited or limit <= 0 < self.budget.limit
+        self.timed_out = self.timed_out or not is_used
+        self.limited = self.limited or (is_used and self.budget.limit > 0)
         self.stopped = True
         return True
 
@@ -157,7 +161,7 @@ class _Search:
         model = ResidencyModel(self.problem, self.room, self.best, slots, self.timing.end)
         model.hint(self.best)
         solution = solve(model.model, budget=budget, seed=self.seed, watch=watch)
-        self.spent += solution.effort.deterministic_seconds + BUILDING
+        self.spent += solution.effort.deterministic_seconds + self.building
         self.timed_out = self.timed_out or solution.effort.timed_out
         self.stopped = self.stopped or solution.interrupted
         self.searches += 1

@@ -94,7 +94,7 @@ class _Packing:
         by_area = sorted(by_use, key=lambda i: -self.shortest[i].area)
         long = [i for i in by_area if self.shortest[i].last - self.shortest[i].first > 1]
         fixed = [i for i in long if self.planned[i] == self.shortest[i]]
-        return [by_use, *([*early, *(i for i in by_use if i not in set(early))] for early in (fixed, long))]
+        return [by_use, *(list(dict.fromkeys([*early, *by_use])) for early in (fixed, long))]
 
     def place(self, order: Sequence[int], high: bool) -> Repaired | None:
         """Each in turn where it can begin earliest; those that live long from the top down if ``high``."""

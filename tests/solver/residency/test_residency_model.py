@@ -22,6 +22,7 @@ from girih.ir.plan import Step
 from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
+from girih.solver.residency import neighbourhood
 from girih.solver.residency import weight_chunks as weight_chunks_module
 from girih.solver.residency.buffers import residency as buffers_of
 from girih.solver.residency.decisions import Decisions, NoFetch, Source
@@ -245,6 +246,25 @@ def test_windows_only_improve() -> None:
     assert first.timing.objective < evaluate_decisions(d, start).objective
     assert (usage(d, first.decisions) <= room).all()
     assert first.bound <= first.timing.objective
+
+
+def test_no_model_is_built_that_costs_more_than_there_is_to_search_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = residual(5, batch=4, size=16, channels=64)
+    cells = Cells(graph)
+    segments = rough_segments(graph, STCP, group=1, instances=4)
+    steps = in_order(segments)
+    d = residency_problem(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
+    room = np.full(len(d.cycles), 100_000, dtype=np.int64)
+    hand = Greedy(d, room)
+    hand.spill_all()
+    # Four times the slots cost sixteen times as much.
+    monkeypatch.setattr(neighbourhood, "BUILT_SLOTS", len(d.cycles) / 4)
+    costly = 16 * neighbourhood.BUILDING
+    for limit in (0.9 * costly, 1.1 * costly):
+        answer = improve(d, room, hand.decisions(), budget=Budget(60.0, limit), seed=0)
+        assert answer.effort.limited
+        assert (answer.effort.searches > 0) == (limit > costly)
+        assert (answer.decisions != hand.decisions()) == (limit > costly)
 
 
 @pytest.mark.parametrize("machine", [STCP, TINY], ids=lambda m: m.name)
