@@ -168,7 +168,8 @@ class Candidates:
         return first
 
     def _context(self, first: int, last: int) -> object:
-        """Equal for two ranges of operators that are equivalent, wired alike and of which the same leaves."""
+        """Equal for two ranges of operators that are equivalent, wired alike and of which the same leaves; those that
+        end with the last operator of all are equal to none but their like."""
         ops = self.graph.ops[first : last + 1]
         live_out = {op.name for op in leaving(self.graph, ops)}
         numbers: dict[str, int] = {}
@@ -177,7 +178,7 @@ class Candidates:
             wires = tuple(numbers.setdefault(n, len(numbers)) for n in (*dict.fromkeys(op.inputs), op.output))
             from_outside = tuple(n in self.graph.input_tensors for n in op.inputs)
             rows.append((self.costs.classes.class_of[op.name], wires, from_outside, op.name in live_out))
-        return tuple(rows)
+        return last == len(self.graph.ops) - 1, tuple(rows)
 
     def _translated(self, columns: list[Column], first: int, last: int, by: int) -> list[Column]:
         """Columns of the operators ``first .. last``, as those of the equivalent operators ``by`` positions later."""

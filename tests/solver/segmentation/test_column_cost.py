@@ -1,4 +1,5 @@
-"""What a column waits for its weights: the recurrence of the docstring, split by split and operator by operator."""
+"""What a column waits for its weights, by the recurrence of the docstring, split by split and operator by operator; and
+what it takes to store the outputs of the network."""
 
 from __future__ import annotations
 
@@ -81,3 +82,28 @@ def test_the_wait_is_part_of_the_cycles(monkeypatch: pytest.MonkeyPatch) -> None
     early = {(c.first, c.last, c.split): c.cycles for c in Candidates(GRAPHS["equal weights"], machine).columns()}
     both = late.keys() & early.keys()
     assert all(late[key] >= early[key] for key in both) and any(late[key] > early[key] for key in both)
+
+
+def test_outputs_are_stored_after_the_instances_that_compute_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Equal operators: those in the middle share prices, of which the last ones have none.
+    machine, graph = load_machine("tiny"), GRAPHS["equal weights"]
+
+    def prices() -> dict[object, int]:
+        return {(c.first, c.last, c.split): c.cycles for c in Candidates(graph, machine).columns()}
+
+    whole = prices()
+    monkeypatch.setattr(SplitCosts, "_outputs", lambda costs, _: np.zeros(len(costs.run.instances)))  # pyright: ignore
+    without = prices()
+    last = len(graph.ops) - 1
+    link = min(link.bytes_per_cycle for link in machine.links if machine.levels.home.name in link.memories)
+    stored = sum(graph.tensor[name].bytes for name in graph.output_tensors) / link
+    for column in Candidates(graph, machine).columns():
+        key = column.first, column.last, column.split
+        more = whole[key] - without[key]
+        if column.last < last:
+            assert not more
+        elif column.instances == 1:
+            assert more == pytest.approx(stored, abs=1)
+        else:
+            assert stored / column.instances - 1 <= more < stored
+    assert {c.instances > 1 for c in Candidates(graph, machine).columns() if c.last == last} == {True, False}
