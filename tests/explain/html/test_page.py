@@ -27,6 +27,7 @@ from tests.support.compilations import random_compilation
 from tests.support.graphs import Net, residual, with_host
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
+LONG = 9 * "name_without_a_place_to_break_it_"
 OPTIONS = {"network": "net", "target": "stcp920", "precision": "fp16", "dim N": "4", "seed": "0"}
 
 
@@ -34,7 +35,7 @@ OPTIONS = {"network": "net", "target": "stcp920", "precision": "fp16", "dim N": 
 def report(name: str) -> Report:
     if name == "hostile":
         net = Net(HOSTILE)
-        net.conv("b", net.conv(HOSTILE, net.input("x", 1, 8, 8, 16), 16), 16)
+        net.conv(LONG, net.conv(HOSTILE, net.input("x", 1, 8, 8, 16), 16), 16)
         graph = net.graph()
     else:
         graph = {"residual": residual, "host": with_host}[name]()
