@@ -48,6 +48,7 @@ Switch = Literal[
     "weight-rings",
     "weight-separation",
     "weight-starvation",
+    "output-stores",
 ]
 
 Disabled: TypeAlias = frozenset[Switch]
@@ -78,6 +79,7 @@ SWITCHES: Mapping[Switch, str] = {
     "thirds": "Few images, heads or rows may also be taken in three, six or twelve equal parts, one after the other.",
     "fewer-cores": "Small results may be shared by a half, a quarter … of the cores.",
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
+    "output-stores": "The last segment is priced with the stores of outputs after the instances that compute them.",
     # The subproblem.
     "step-orders": "Besides segment by segment, instances also run depth first.",
     "operator-order": "Products move behind vector operators, so that the matrix engine works meanwhile.",

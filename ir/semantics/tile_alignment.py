@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..box import Span
 from ..graph import Op
 
 
@@ -24,22 +25,42 @@ def aligned_part(coefficients: Sequence[int], size: int) -> int:
     return next(part for part in range(size, 0, -1) if size % part == 0 and is_aligned(coefficients, part))
 
 
-def aligned_size(op: Op, dim: int, size: int) -> int:
-    """The largest size up to ``size`` whose tiles of a dimension of the result are boxes of every stage's loops."""
-    written = _digits(op, dim)
-    return next(part for part in range(size, 0, -1) if all(is_aligned(digits, part) for digits in written))
+def aligned_size(op: Op, dim: int, size: int, span: Span) -> int:
+    """The largest size up to ``size`` whose tiles of a dimension of the result are boxes of every stage's loops.
+
+    ``span``: the part of the dimension that is cut into tiles, from its begin on.
+    """
+    digits = _digits_of_result(op, dim)
+    digits += [_crossed(of_stage, span) for of_stage in _digits_of_sums(op, dim)]
+    return next(part for part in range(size, 0, -1) if all(is_aligned(of_stage, part) for of_stage in digits))
 
 
-def _digits(op: Op, dim: int) -> list[list[int]]:
-    """The coefficients of the loops of each stage that writes a dimension of the result, or what becomes of it element
-    by element: groups of a convolution are digits of its sums, to which a bias is added."""
+def _digits_of_result(op: Op, dim: int) -> list[list[int]]:
+    """Of each stage that writes the result, the coefficients of the loops that write the dimension."""
+    return [[c for c in s.write.index[dim].coeffs if c] for s in op.stages if s.write.tensor == op.output]
+
+
+def _digits_of_sums(op: Op, dim: int) -> list[list[int]]:
+    """The same of stages whose result becomes that of the operator element by element.
+
+    Groups of a convolution are digits of its sums, to which a bias is added: by one loop over all channels.
+    """
     followed = {(op.output, dim)}
     written: list[list[int]] = []
     for stage in reversed(op.stages):
-        for index in (index for d, index in enumerate(stage.write.index) if (stage.write.tensor, d) in followed):
-            written.append([c for c in index.coeffs if c])
-            if written[-1] == [1] and not index.const:
+        for number, index in enumerate(stage.write.index):
+            if (stage.write.tensor, number) not in followed:
+                continue
+            digits = [c for c in index.coeffs if c]
+            if stage.write.tensor != op.output:
+                written.append(digits)
+            if digits == [1] and not index.const:
                 followed |= {
-                    (read.tensor, d) for read in stage.reads for d, source in enumerate(read.index) if source == index
+                    (r.tensor, place) for r in stage.reads for place, read in enumerate(r.index) if read == index
                 }
     return written
+
+
+def _crossed(digits: Sequence[int], span: Span) -> list[int]:
+    """Those digits of which a span has several values: a span within one group crosses no border of groups."""
+    return [c for c in digits if span.lo // c != (span.hi - 1) // c]

@@ -16,6 +16,7 @@ from ..segmentation.candidates import Candidates
 from ..segmentation.column_cost import Column
 from ..segmentation.solve import segments_of
 from ..segmentation.splits import single_elements
+from ..switches import Disabled
 
 MOST_SINGLE_ELEMENTS = 4096
 """Elements that a result may have to be made one by one. Chosen, not measured."""
@@ -29,7 +30,9 @@ def layerwise_segments(
     ``margin`` and ``shared_margin``: bytes of local and of shared memory to leave free; small operators that cannot are
     cut into single elements. Raises :class:`~girih.ir.errors.InfeasibleError` if an operator fits under no cut.
     """
-    candidates = Candidates(graph, machine, longest=1, margin=margin, shared_margin=shared_margin)
+    # All that crosses main memory is counted here, outputs among it.
+    disabled: Disabled = frozenset(("output-stores",))
+    candidates = Candidates(graph, machine, longest=1, margin=margin, shared_margin=shared_margin, disabled=disabled)
     rate = Rates.of(machine).slowest_home
 
     def time(column: Column) -> float:

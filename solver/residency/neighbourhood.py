@@ -39,7 +39,8 @@ BUILDING = 0.03
 """Deterministic seconds that building a model of up to :data:`BUILT_SLOTS` counts for, or the clock would decide how
 many there are; of more slots, as many times as much as the square of their number is greater. Chosen, not measured."""
 BUILT_SLOTS = 1000
-"""See :data:`BUILDING`: what is stored is a sum over all slots before."""
+"""Slots up to which building a model is counted alike; beyond, what has been stored until a slot is a sum over all
+slots before it."""
 LEAST_IMPROVEMENT = 1e-3
 """Rounds end when one improves the objective by less than this share; windows are skipped in which the computation
 waits for less than this share of the whole. Chosen, not measured."""
@@ -148,11 +149,12 @@ class _Search:
         return SearchPoint(self.spent, float(self.timing.objective), self.bound)
 
     def _exhausted(self, seconds: float, limit: float) -> bool:
-        is_used = limit <= 0 or self.building >= self.budget.limit
-        if seconds > 0 and not is_used:
+        # Models of many slots cost more than all there is to search with.
+        too_large = self.building > BUILDING and self.building >= self.budget.limit
+        if seconds > 0 and limit > 0 and not too_large:
             return False
-        self.timed_out = self.timed_out or not is_used
-        self.limited = self.limited or (is_used and self.budget.limit > 0)
+        self.timed_out = self.timed_out or (limit > 0 and not too_large)
+        self.limited = self.limited or ((too_large or limit <= 0) and self.budget.limit > 0)
         self.stopped = True
         return True
 

@@ -6,11 +6,12 @@ The cycles of a column with ``I`` instances are
             loads, all stores)
       + the first load of activations + the last store
 
-so that what overlaps is counted once, and what a segment cannot overlap with itself is not forgotten. Copies are issued
-in order: the inputs of the next instance can be loaded while the last operator works through its last weights, taken
-as half of its time; an operator alone in its segment cannot even do that, since its buffers are still in use. Traffic
-with main memory is for the model, which decides what resides in shared memory; but the stores of the network's outputs
-end no sooner than they take after the first instance of the last segment, nor than those of its last instance.
+and in the last segment of the network, with O the cycles that main memory takes for outputs, at least an instance and
+O after it, and all instances and O / I after them. So what overlaps is counted once, and what a segment cannot overlap
+with itself is not forgotten. Copies are issued in order: the inputs of the next instance can be loaded while the last
+operator works through its last weights, taken as half of its time; an operator alone in its segment cannot even do
+that, since its buffers are still in use. Other traffic with main memory is for the model, which decides what resides in
+shared memory.
 """
 
 from __future__ import annotations
@@ -126,18 +127,17 @@ class SplitCosts:
         busy = np.sum(run.op_cycles, axis=0) if "engine-overlap" in disabled else run.cycles
         period = np.maximum.reduce([busy + wait, load, store])
         stall = 0.0 if "weight-starvation" in disabled else self._weight_stall(period, costs)
-        outputs = self._outputs(rates.main)
+        outputs = 0.0 if "output-stores" in disabled else self._outputs(rates.main)
         computed_and_stored = np.maximum(instances * period + outputs / instances, period + outputs)
         self.cycles = np.ceil(computed_and_stored + enter + store + stall).astype(np.int64)
 
-    def _outputs(self, main: float) -> NDArray[np.float64]:
-        """Cycles of main memory for the outputs of the network that its last segment leaves; none before that."""
+    def _outputs(self, main: float) -> float:
+        """Cycles of main memory, without bursts, for the outputs of the network that its last segment leaves; none
+        before that."""
         run, graph = self.run, self.graph
-        cycles = np.zeros(len(run.instances))
-        for name, tensor in run.leaving.items():
-            if run.last == len(graph.ops) - 1 and name in graph.output_tensors:
-                cycles += tensor.moved_bytes * run.instances / main
-        return cycles
+        if run.last != len(graph.ops) - 1:
+            return 0.0
+        return sum(graph.tensor[name].bytes for name in run.leaving if name in graph.output_tensors) / main
 
     def _weight_stall(self, period: NDArray[np.float64], costs: OperatorCosts) -> NDArray[np.float64]:
         """Cycles that the first instance waits for weights because those to come have no room in shared memory.

@@ -146,7 +146,7 @@ def tile_shapes(
         for (dims, _), part in zip(groups, parts, strict=True):
             for d, size in zip(dims, part, strict=True):
                 # Tiles in the middle of a digit are right, and slow.
-                found[d] = size if size == extents[d] else aligned_size(op, d, size)
+                found[d] = size if size == extents[d] else aligned_size(op, d, size, box[d])
         if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
             sizes.setdefault(tuple(found))
     if all_sizes:

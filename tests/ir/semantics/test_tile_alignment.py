@@ -57,7 +57,18 @@ def test_tiles_of_a_grouped_convolution_compute_nothing_twice(channels: int, gro
         return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
 
     for size in range(1, channels):
-        tile = aligned_size(op, dim, size)
+        tile = aligned_size(op, dim, size, whole[dim])
         assert 1 <= tile <= size
         tiles = [products(first, min(first + tile, channels)) for first in range(0, channels, tile)]
         assert sum(tiles) == products(0, channels), (size, tile)
+
+
+def test_a_part_of_one_group_has_tiles_of_any_size() -> None:
+    graph = import_onnx(conv(1, 4, 3, 3, out=34, group=2)(), precision="fp16")
+    op = next(op for op in graph.ops if op.contraction is not None)
+    dim = graph.tensor[op.output].shape.index(34)
+    for span in (Span(0, 17), Span(17, 34), Span(20, 31)):
+        assert [aligned_size(op, dim, size, span) for size in range(1, span.size)] == list(range(1, span.size))
+    assert [aligned_size(op, dim, size, Span(0, 34)) for size in (16, 17, 33)] == [1, 17, 17]
+    # What begins in the middle of a group still crosses into the next one.
+    assert aligned_size(op, dim, 8, Span(10, 30)) == 1

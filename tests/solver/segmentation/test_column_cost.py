@@ -85,19 +85,23 @@ def test_the_wait_is_part_of_the_cycles(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_outputs_are_stored_after_the_instances_that_compute_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Equal operators: those in the middle share prices, of which the last ones have none.
+    # Equal operators: those in the middle share prices, of which the last one has its own.
     machine, graph = load_machine("tiny"), GRAPHS["equal weights"]
 
     def prices() -> dict[object, int]:
-        return {(c.first, c.last, c.split): c.cycles for c in Candidates(graph, machine).columns()}
+        candidates = Candidates(graph, machine, longest=1)
+        columns = {(c.first, c.last, c.split): c.cycles for c in candidates.columns()}
+        assert candidates.priced_roots < len(graph.ops)
+        return columns
 
     whole = prices()
-    monkeypatch.setattr(SplitCosts, "_outputs", lambda costs, _: np.zeros(len(costs.run.instances)))  # pyright: ignore
+    monkeypatch.setattr(SplitCosts, "_outputs", lambda *_: 0.0)
     without = prices()
     last = len(graph.ops) - 1
     link = min(link.bytes_per_cycle for link in machine.links if machine.levels.home.name in link.memories)
     stored = sum(graph.tensor[name].bytes for name in graph.output_tensors) / link
-    for column in Candidates(graph, machine).columns():
+    columns = Candidates(graph, machine, longest=1).columns()
+    for column in columns:
         key = column.first, column.last, column.split
         more = whole[key] - without[key]
         if column.last < last:
@@ -106,4 +110,4 @@ def test_outputs_are_stored_after_the_instances_that_compute_them(monkeypatch: p
             assert more == pytest.approx(stored, abs=1)
         else:
             assert stored / column.instances - 1 <= more < stored
-    assert {c.instances > 1 for c in Candidates(graph, machine).columns() if c.last == last} == {True, False}
+    assert {c.instances > 1 for c in columns if c.last == last} == {True, False}
