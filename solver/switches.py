@@ -31,6 +31,7 @@ Switch = Literal[
     "load-parts",
     "multi-buffering",
     "operator-order",
+    "output-stores",
     "pipeline-model",
     "producer-stall",
     "queue-order",
@@ -48,7 +49,6 @@ Switch = Literal[
     "weight-rings",
     "weight-separation",
     "weight-starvation",
-    "output-stores",
 ]
 
 Disabled: TypeAlias = frozenset[Switch]
