@@ -30,30 +30,24 @@ def aligned_size(op: Op, dim: int, size: int, span: Span) -> int:
 
     ``span``: the part of the dimension that is cut into tiles, from its begin on.
     """
-    digits = _digits_of_result(op, dim)
-    digits += [_crossed(of_stage, span) for of_stage in _digits_of_sums(op, dim)]
-    return next(part for part in range(size, 0, -1) if all(is_aligned(of_stage, part) for of_stage in digits))
+    written = [digits if tensor == op.output else _crossed(digits, span) for tensor, digits in _digits(op, dim)]
+    return next(part for part in range(size, 0, -1) if all(is_aligned(digits, part) for digits in written))
 
 
-def _digits_of_result(op: Op, dim: int) -> list[list[int]]:
-    """Of each stage that writes the result, the coefficients of the loops that write the dimension."""
-    return [[c for c in s.write.index[dim].coeffs if c] for s in op.stages if s.write.tensor == op.output]
-
-
-def _digits_of_sums(op: Op, dim: int) -> list[list[int]]:
-    """The same of stages whose result becomes that of the operator element by element.
+def _digits(op: Op, dim: int) -> list[tuple[str, list[int]]]:
+    """By the tensor that a stage writes, the coefficients of the loops that write the dimension of the result, or of
+    what becomes the result element by element.
 
     Groups of a convolution are digits of its sums, to which a bias is added: by one loop over all channels.
     """
     followed = {(op.output, dim)}
-    written: list[list[int]] = []
+    written: list[tuple[str, list[int]]] = []
     for stage in reversed(op.stages):
         for number, index in enumerate(stage.write.index):
             if (stage.write.tensor, number) not in followed:
                 continue
             digits = [c for c in index.coeffs if c]
-            if stage.write.tensor != op.output:
-                written.append(digits)
+            written.append((stage.write.tensor, digits))
             if digits == [1] and not index.const:
                 followed |= {
                     (r.tensor, place) for r in stage.reads for place, read in enumerate(r.index) if read == index

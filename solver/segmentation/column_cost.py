@@ -132,8 +132,8 @@ class SplitCosts:
         self.cycles = np.ceil(computed_and_stored + enter + store + stall).astype(np.int64)
 
     def _outputs(self, main: float) -> float:
-        """Cycles of main memory, without bursts, for the outputs of the network that its last segment leaves; none
-        before that."""
+        """Cycles of main memory, which takes ``main`` bytes a cycle, for the outputs of the network that its last
+        segment leaves; none before that. Bursts that are not full are not counted."""
         run, graph = self.run, self.graph
         if run.last != len(graph.ops) - 1:
             return 0.0

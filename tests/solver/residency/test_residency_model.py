@@ -230,16 +230,21 @@ def test_greedy_fits_and_is_a_valid_hint(seed: int) -> None:
         assert better.bound <= better.timing.objective <= evaluate_decisions(d, start).objective
 
 
-def test_windows_only_improve() -> None:
+def several_windows() -> tuple[ResidencyProblem, np.ndarray, Decisions]:
+    """A problem of more than one window, its room, and decisions that spill everything."""
     graph = residual(5, batch=4, size=16, channels=64)
     cells = Cells(graph)
     segments = rough_segments(graph, STCP, group=1, instances=4)
     steps = in_order(segments)
     d = residency_problem(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
     room = np.full(len(d.cycles), 100_000, dtype=np.int64)
-    hand = Greedy(d, room)
-    assert hand.spill_all() is None
-    start = hand.decisions()
+    spilled = Greedy(d, room)
+    assert spilled.spill_all() is None
+    return d, room, spilled.decisions()
+
+
+def test_windows_only_improve() -> None:
+    d, room, start = several_windows()
     assert sum(len(i.uses) for i in d.items) > 150, "more than one window"
     first, second = (improve(d, room, start, budget=Budget(60.0, 0.5), seed=3) for _ in range(2))
     assert first.decisions == second.decisions, "deterministic"
@@ -249,22 +254,18 @@ def test_windows_only_improve() -> None:
 
 
 def test_no_model_is_built_that_costs_more_than_there_is_to_search_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = residual(5, batch=4, size=16, channels=64)
-    cells = Cells(graph)
-    segments = rough_segments(graph, STCP, group=1, instances=4)
-    steps = in_order(segments)
-    d = residency_problem(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
-    room = np.full(len(d.cycles), 100_000, dtype=np.int64)
-    hand = Greedy(d, room)
-    hand.spill_all()
+    d, room, start = several_windows()
+    # Up to so many slots, one is built whatever the limit.
+    assert len(d.cycles) < neighbourhood.BUILT_SLOTS
+    assert improve(d, room, start, budget=Budget(60.0, neighbourhood.BUILDING / 2), seed=0).effort.searches == 1
     # Four times the slots cost sixteen times as much.
     monkeypatch.setattr(neighbourhood, "BUILT_SLOTS", len(d.cycles) / 4)
     costly = 16 * neighbourhood.BUILDING
     for limit in (0.9 * costly, 1.1 * costly):
-        answer = improve(d, room, hand.decisions(), budget=Budget(60.0, limit), seed=0)
+        answer = improve(d, room, start, budget=Budget(60.0, limit), seed=0)
         assert answer.effort.limited
         assert (answer.effort.searches > 0) == (limit > costly)
-        assert (answer.decisions != hand.decisions()) == (limit > costly)
+        assert (answer.decisions != start) == (limit > costly)
 
 
 @pytest.mark.parametrize("machine", [STCP, TINY], ids=lambda m: m.name)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
+from girih.solver.baselines.layerwise import layerwise_segments
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import SplitCosts
 from girih.solver.segmentation.split_cost import OperatorCosts
@@ -111,3 +112,15 @@ def test_outputs_are_stored_after_the_instances_that_compute_them(monkeypatch: p
         else:
             assert stored / column.instances - 1 <= more < stored
     assert {c.instances > 1 for c in columns if c.last == last} == {True, False}
+
+
+def test_the_layerwise_baseline_counts_outputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It adds all traffic with main memory to the cycles of a column, outputs among it.
+    machine, graph = load_machine("tiny"), GRAPHS["late weights"]
+    before = layerwise_segments(graph, machine)
+
+    def most_for_one_instance(costs: SplitCosts, _: float) -> NDArray[np.float64]:
+        return 1e9 / costs.run.instances
+
+    monkeypatch.setattr(SplitCosts, "_outputs", most_for_one_instance)
+    assert layerwise_segments(graph, machine) == before
