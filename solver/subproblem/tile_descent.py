@@ -23,8 +23,9 @@ from ...ir.plan import Segment, Tile
 from ...ir.semantics.cell import Cells, count
 from ..cost.equivalence import structural_class
 from ..cost.local_buffers import targets
+from ..tiling.candidates import largest
 from ..tiling.problem import TilingProblem
-from ..tiling.solve import ALONE, Caps, Choice, Tiler, instance_cells, largest
+from ..tiling.solve import ALONE, Caps, Choice, Tiler, instance_cells
 
 MOST_TILES = 8
 """Tiles that are tried for one operator. Measured with 6, 8 and 12: see ``docs/solver.md``."""
@@ -118,7 +119,7 @@ def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps
         room = tiler.capacity(ALONE, caps.get(name, Caps()))
         weights = tiler.weights(op, instances[len(instances) // 2])
         cost = tiler.cost(op, tile.engine)
-        problem = tiler.problem(cost, largest(boxes), weights, room, also=tile) if boxes else None
+        problem = tiler.problem(cost, boxes, weights, room, also=tile) if boxes else None
         if problem is None:
             choices.append((Choice(tile, 0, 0, "feasible"), ()))
             continue

@@ -122,16 +122,26 @@ def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int],
     return columns, chosen
 
 
+def largest(boxes: Sequence[Box]) -> Box:
+    """The box with the most points; among equals the one in the middle, where nothing is cut off."""
+    most = max(volume(b) for b in boxes)
+    equal = [b for b in boxes if volume(b) == most]
+    return equal[len(equal) // 2]
+
+
 def tile_shapes(
-    op: Op, graph: Graph, cost: OpCost, box: Box, capacity: int, *, all_sizes: bool = False,
+    op: Op, graph: Graph, cost: OpCost, boxes: Sequence[Box], capacity: int, *, all_sizes: bool = False,
     also: tuple[int, ...] = (), disabled: Disabled = ALL_ON,
 ) -> list[Shape]:  # fmt: skip
-    """The candidates for ``box`` of the output whose private buffers fit ``capacity`` bytes once.
+    """The candidates for ``boxes`` of the output, judged by the largest, whose private buffers fit ``capacity`` bytes
+    once.
 
     With ``all_sizes`` single elements and any number of tiles are considered too; tiles of the sizes ``also`` always.
     """
+    box = largest(boxes)
     columns, chosen = column_dims(op, graph, cost, box)
     extents = shape_of(box)
+    spans = [tuple(dict.fromkeys(spans)) for spans in zip(*boxes, strict=True)]
     inner = [d for d in range(len(extents)) if d in columns]
     outer = [d for d in range(len(extents)) if d not in columns]
     # Heads inside of the rows, as in the context of an attention: a tile may be all rows of one head.
@@ -146,7 +156,7 @@ def tile_shapes(
         for (dims, _), part in zip(groups, parts, strict=True):
             for d, size in zip(dims, part, strict=True):
                 # Tiles in the middle of a digit are right, and slow.
-                found[d] = size if size == extents[d] else aligned_size(op, d, size, box[d])
+                found[d] = size if size == extents[d] else aligned_size(op, d, size, spans[d])
         if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
             sizes.setdefault(tuple(found))
     if all_sizes:

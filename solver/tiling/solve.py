@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...ir.box import Box, volume
+from ...ir.box import Box
 from ...ir.equivalence import EquivalenceClasses
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
@@ -28,7 +28,7 @@ from ..cpsat.backend import Budget, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint
 from ..options import LiveListener
 from ..switches import ALL_ON, Disabled
-from .candidates import reductions, tile_shapes
+from .candidates import largest, reductions, tile_shapes
 from .model import build
 from .problem import ShapeTable, TilingProblem, cycles, tile_modes
 from .producer_stall import Lead, producer_overlap
@@ -251,9 +251,9 @@ class Tiler:
         excluded: set[Tile], attempt: int,
     ) -> Choice | TileOverflow:  # fmt: skip
         all_sizes = attempt >= ATTEMPTS - 1
-        problem = self.problem(cost, largest(boxes), weights, capacity, beside, all_sizes=all_sizes)
+        problem = self.problem(cost, boxes, weights, capacity, beside, all_sizes=all_sizes)
         if problem is None and not all_sizes:
-            problem = self.problem(cost, largest(boxes), weights, capacity, beside, all_sizes=True)
+            problem = self.problem(cost, boxes, weights, capacity, beside, all_sizes=True)
         if problem is None:
             return self._infeasible(cost, boxes, capacity)
         wrong = {(t.sizes, t.order) for t in excluded}
@@ -266,14 +266,16 @@ class Tiler:
         return choice or self._infeasible(cost, boxes, capacity)
 
     def problem(
-        self, cost: OpCost, box: Box, weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
+        self, cost: OpCost, boxes: Sequence[Box], weights: Weights, capacity: tuple[int, int], beside: Beside = ALONE,
         *, all_sizes: bool = False, also: Tile | None = None,
     ) -> TilingProblem | None:  # fmt: skip
-        """All data for one box, with the candidate ``also`` if it has room; ``None`` if no candidate fits at all."""
+        """All data for the largest of the boxes, with the candidate ``also`` if it has room; ``None`` if no candidate
+        fits at all."""
+        box = largest(boxes)
         op, part = cost.op, op_boxes(cost.op, self.graph.tensor, box)
         sizes, reduction = ((), ()) if also is None else (also.sizes, also.reduce)
         shapes = tile_shapes(
-            op, self.graph, cost, box, capacity[0], all_sizes=all_sizes, also=sizes, disabled=self.disabled
+            op, self.graph, cost, boxes, capacity[0], all_sizes=all_sizes, also=sizes, disabled=self.disabled
         )
         modes = tile_modes(op, cost, reductions(op, cost, part, reduction))
         table = ShapeTable(shapes)
@@ -404,13 +406,6 @@ def instance_cells(segment: Segment, cells: Cells) -> list[list[Cell]]:
     """The cells of a segment, by instance and core."""
     cores = range(count(segment.cores))
     return [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
-
-
-def largest(boxes: Sequence[Box]) -> Box:
-    """The box with the most points; among equals the one in the middle, where nothing is cut off."""
-    most = max(volume(b) for b in boxes)
-    equal = [b for b in boxes if volume(b) == most]
-    return equal[len(equal) // 2]
 
 
 def together(choices: Sequence[Choice]) -> Solved:

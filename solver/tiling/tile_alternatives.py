@@ -20,9 +20,10 @@ from ...ir.plan import LocalBuffer, Plan, Tile
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.contraction_engines import contraction_engines
 from ..cost.local_buffers import targets
+from .candidates import largest
 from .problem import Mode, Shape, TilingProblem
 from .producer_stall import Lead
-from .solve import ALONE, Beside, Tiler, instance_cells, largest, lead_of
+from .solve import ALONE, Beside, Tiler, instance_cells, lead_of
 
 MOST_TILES = 8
 """Tiles that are listed, and besides the plan's own."""
@@ -189,13 +190,13 @@ class TileAlternatives:
         self, op: Op, tile: Tile, boxes: list[Box], instances: list[list[Cell]], beside: Beside
     ) -> TilingProblem | None:
         """Of the largest box; equal operators have the same."""
-        tiler, box = self.tiler, largest(boxes)
+        tiler = self.tiler
         weights = tiler.weights(op, instances[len(instances) // 2])
         structure = tiler.structures.class_of[op.name]
-        key = structure, tile.engine, tile.cut, box, weights, beside
+        key = structure, tile.engine, tile.cut, tuple(boxes), weights, beside
         if key not in self._problems:
             cost = tiler.cost(op, tile.engine)
-            self._problems[key] = tiler.problem(cost, box, weights, tiler.capacity(beside), beside, also=tile)
+            self._problems[key] = tiler.problem(cost, boxes, weights, tiler.capacity(beside), beside, also=tile)
         return self._problems[key]
 
 

@@ -29,8 +29,7 @@ from ....ir.semantics.tile_alignment import aligned_size
 from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
 from ...cost.operator import OpCost
 from ...cost.smallest_tile import smallest_tile, smallest_tile_bytes
-from ...tiling.candidates import column_dims
-from ...tiling.solve import largest
+from ...tiling.candidates import column_dims, largest
 from .binding import divisors
 
 MOST_TILES = 1 << 16
@@ -193,7 +192,7 @@ class _Try:
         depth = self.versions if self.matrix and self.op.buffers else 1
         held = self.versions if self.matrix else 1
         sizes = (
-            size if size == span.size else aligned_size(self.op, dim, size, span)
+            size if size == span.size else aligned_size(self.op, dim, size, [box[dim] for box in self.boxes])
             for dim, (size, span) in enumerate(zip(self.sizes, self.judged[0], strict=True))
         )
         return Tile(self.op.name, tuple(sizes), order, tuple(self.reduce), self.cost.engine, depth, held)

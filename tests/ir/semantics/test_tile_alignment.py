@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from math import gcd
 
 import pytest
 
 from girih.frontend import import_onnx
 from girih.ir.box import Span, shape_of, volume
 from girih.ir.semantics.region import op_boxes
-from girih.ir.semantics.tile_alignment import aligned_part, aligned_size, is_aligned
+from girih.ir.semantics.tile_alignment import WORTH, aligned_part, aligned_size, is_aligned
 from tests.support.operator_cases import conv
 
 
@@ -57,7 +58,7 @@ def test_tiles_of_a_grouped_convolution_compute_nothing_twice(channels: int, gro
         return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
 
     for size in range(1, channels):
-        tile = aligned_size(op, dim, size, whole[dim])
+        tile = aligned_size(op, dim, size, [whole[dim]])
         assert 1 <= tile <= size
         tiles = [products(first, min(first + tile, channels)) for first in range(0, channels, tile)]
         assert sum(tiles) == products(0, channels), (size, tile)
@@ -68,7 +69,33 @@ def test_a_part_of_one_group_has_tiles_of_any_size() -> None:
     op = next(op for op in graph.ops if op.contraction is not None)
     dim = graph.tensor[op.output].shape.index(34)
     for span in (Span(0, 17), Span(17, 34), Span(20, 31)):
-        assert [aligned_size(op, dim, size, span) for size in range(1, span.size)] == list(range(1, span.size))
-    assert [aligned_size(op, dim, size, Span(0, 34)) for size in (16, 17, 33)] == [1, 17, 17]
+        assert [aligned_size(op, dim, size, [span]) for size in range(1, span.size)] == list(range(1, span.size))
+    assert [aligned_size(op, dim, size, [Span(0, 34)]) for size in (16, 17, 33)] == [1, 17, 17]
     # What begins in the middle of a group still crosses into the next one.
-    assert aligned_size(op, dim, 8, Span(10, 30)) == 1
+    assert aligned_size(op, dim, 8, [Span(10, 30)]) == 1
+
+
+@pytest.mark.parametrize("begins", [(0, 34), (34, 68, 102), (68, 136), (2, 70), (102,)])
+def test_parts_that_begin_in_the_middle_of_a_group_compute_nothing_twice(begins: tuple[int, ...]) -> None:
+    # Four groups of 136 channels, as cores of ShuffleNet divide them: tiles of 68 from 34 on lie across groups.
+    graph = import_onnx(conv(1, 8, 3, 3, out=544, group=4)(), precision="fp16")
+    op = next(op for op in graph.ops if op.contraction is not None)
+    assert op.contraction is not None
+    whole = tuple(Span(0, extent) for extent in graph.tensor[op.output].shape)
+    dim = shape_of(whole).index(544)
+
+    def products(first: int, last: int) -> int:
+        box = (*whole[:dim], Span(first, last), *whole[dim + 1 :])
+        return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
+
+    spans = [Span(begin, begin + 408) for begin in begins]
+    for size in range(1, 408):
+        tile = aligned_size(op, dim, size, spans)
+        alone = aligned_size(op, dim, size, [Span(0, 408)])
+        assert 1 <= tile <= alone
+        tiles = [products(at, min(at + tile, s.hi)) for s in spans for at in range(s.lo, s.hi, tile)]
+        # Tiles so much smaller that each takes a part of the array's columns are worse than some across two groups.
+        if tile < alone or gcd(*begins, 136) * WORTH >= alone:
+            assert sum(tiles) == len(spans) * 3 * products(0, 136), (size, tile)
+        else:
+            assert tile == alone

@@ -16,7 +16,7 @@ ENDLESS = 1 << 40
 def considered(graph: Graph, capacity: int, *, all_sizes: bool) -> list[Shape]:
     op = graph.ops[-1]
     box = full(graph.tensor[op.output].shape)
-    return tile_shapes(op, graph, Tiler(graph, TINY).cost(op), box, capacity, all_sizes=all_sizes)
+    return tile_shapes(op, graph, Tiler(graph, TINY).cost(op), [box], capacity, all_sizes=all_sizes)
 
 
 def test_tiles_that_fit_are_considered_and_no_others() -> None:

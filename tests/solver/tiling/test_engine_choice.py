@@ -36,7 +36,7 @@ def least(graph: Graph, machine: Machine, engine: str) -> int:
     """Cycles of the best candidate of an engine, by trying all."""
     tiler, box = Tiler(graph, machine), full(graph.tensor[graph.ops[0].output].shape)
     capacity = machine.levels.sums.capacity, machine.levels.weights.capacity
-    problem = tiler.problem(tiler.cost(graph.ops[0], engine), box, Weights(1, 1), capacity)
+    problem = tiler.problem(tiler.cost(graph.ops[0], engine), [box], Weights(1, 1), capacity)
     assert problem is not None and problem.engine == engine
     fitting = [
         int(problem.cycles[a, b])

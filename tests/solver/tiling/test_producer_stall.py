@@ -89,7 +89,7 @@ def four_heads() -> tuple[Graph, Op, Op, list[Shape]]:
     context = next(op for op in graph.ops if softmax.output in op.inputs)
     cost = OpCost(context, graph, MACHINE)
     room = MACHINE.levels.sums.capacity
-    return graph, softmax, context, tile_shapes(context, graph, cost, all_of(graph, context), room)
+    return graph, softmax, context, tile_shapes(context, graph, cost, [all_of(graph, context)], room)
 
 
 def test_heads_need_their_own_rows_alone() -> None:

@@ -68,7 +68,7 @@ class Brute:
         self.matrix = self.cost.contraction is not None
 
     def shapes(self, *, all_sizes: bool) -> list[Shape]:
-        return tile_shapes(self.op, self.graph, self.cost, self.box, ENDLESS, all_sizes=all_sizes)
+        return tile_shapes(self.op, self.graph, self.cost, [self.box], ENDLESS, all_sizes=all_sizes)
 
     def modes(self) -> list[Mode]:
         return [

@@ -72,7 +72,7 @@ def test_the_model_is_as_good_as_trying_everything(machine: Machine, name: str, 
     graph = CASES[name]
     tight = small(machine, accumulator=capacity, weights=capacity)
     tiler = Tiler(graph, tight)
-    problem = tiler.problem(tiler.cost(graph.ops[0]), box_of(graph), Weights(8, 8), (capacity, capacity))
+    problem = tiler.problem(tiler.cost(graph.ops[0]), [box_of(graph)], Weights(8, 8), (capacity, capacity))
     assert problem is not None
     model, _, _, _ = build(problem, set())
     solution = solve(model, budget=Budget(30.0))
