@@ -141,7 +141,7 @@ def tile_shapes(
     box = largest(boxes)
     columns, chosen = column_dims(op, graph, cost, box)
     extents = shape_of(box)
-    spans = [tuple(dict.fromkeys(spans)) for spans in zip(*boxes, strict=True)]
+    others = [tuple(dict.fromkeys(spans)) for spans in zip(*boxes, strict=True)]
     inner = [d for d in range(len(extents)) if d in columns]
     outer = [d for d in range(len(extents)) if d not in columns]
     # Heads inside of the rows, as in the context of an attention: a tile may be all rows of one head.
@@ -156,7 +156,7 @@ def tile_shapes(
         for (dims, _), part in zip(groups, parts, strict=True):
             for d, size in zip(dims, part, strict=True):
                 # Tiles in the middle of a digit are right, and slow.
-                found[d] = size if size == extents[d] else aligned_size(op, d, size, spans[d])
+                found[d] = size if size == extents[d] else aligned_size(op, d, size, box[d], others[d])
         if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
             sizes.setdefault(tuple(found))
     if all_sizes:

@@ -189,7 +189,7 @@ class TileAlternatives:
     def _problem(
         self, op: Op, tile: Tile, boxes: list[Box], instances: list[list[Cell]], beside: Beside
     ) -> TilingProblem | None:
-        """Of the largest box; equal operators have the same."""
+        """Judged by the largest box; equal operators with equal boxes have the same."""
         tiler = self.tiler
         weights = tiler.weights(op, instances[len(instances) // 2])
         structure = tiler.structures.class_of[op.name]

@@ -192,7 +192,7 @@ class _Try:
         depth = self.versions if self.matrix and self.op.buffers else 1
         held = self.versions if self.matrix else 1
         sizes = (
-            size if size == span.size else aligned_size(self.op, dim, size, [box[dim] for box in self.boxes])
+            size if size == span.size else aligned_size(self.op, dim, size, span, [box[dim] for box in self.boxes])
             for dim, (size, span) in enumerate(zip(self.sizes, self.judged[0], strict=True))
         )
         return Tile(self.op.name, tuple(sizes), order, tuple(self.reduce), self.cost.engine, depth, held)

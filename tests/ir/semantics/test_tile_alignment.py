@@ -58,7 +58,7 @@ def test_tiles_of_a_grouped_convolution_compute_nothing_twice(channels: int, gro
         return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
 
     for size in range(1, channels):
-        tile = aligned_size(op, dim, size, [whole[dim]])
+        tile = aligned_size(op, dim, size, whole[dim])
         assert 1 <= tile <= size
         tiles = [products(first, min(first + tile, channels)) for first in range(0, channels, tile)]
         assert sum(tiles) == products(0, channels), (size, tile)
@@ -69,10 +69,10 @@ def test_a_part_of_one_group_has_tiles_of_any_size() -> None:
     op = next(op for op in graph.ops if op.contraction is not None)
     dim = graph.tensor[op.output].shape.index(34)
     for span in (Span(0, 17), Span(17, 34), Span(20, 31)):
-        assert [aligned_size(op, dim, size, [span]) for size in range(1, span.size)] == list(range(1, span.size))
-    assert [aligned_size(op, dim, size, [Span(0, 34)]) for size in (16, 17, 33)] == [1, 17, 17]
+        assert [aligned_size(op, dim, size, span) for size in range(1, span.size)] == list(range(1, span.size))
+    assert [aligned_size(op, dim, size, Span(0, 34)) for size in (16, 17, 33)] == [1, 17, 17]
     # What begins in the middle of a group still crosses into the next one.
-    assert aligned_size(op, dim, 8, [Span(10, 30)]) == 1
+    assert aligned_size(op, dim, 8, Span(10, 30)) == 1
 
 
 @pytest.mark.parametrize("begins", [(0, 34), (34, 68, 102), (68, 136), (2, 70), (102,)])
@@ -88,14 +88,21 @@ def test_parts_that_begin_in_the_middle_of_a_group_compute_nothing_twice(begins:
         box = (*whole[:dim], Span(first, last), *whole[dim + 1 :])
         return volume(op_boxes(op, graph.tensor, box).points[op.contraction or 0])
 
-    spans = [Span(begin, begin + 408) for begin in begins]
+    parts = [Span(begin, begin + 408) for begin in begins]
     for size in range(1, 408):
-        tile = aligned_size(op, dim, size, spans)
-        alone = aligned_size(op, dim, size, [Span(0, 408)])
-        assert 1 <= tile <= alone
-        tiles = [products(at, min(at + tile, s.hi)) for s in spans for at in range(s.lo, s.hi, tile)]
-        # Tiles so much smaller that each takes a part of the array's columns are worse than some across two groups.
-        if tile < alone or gcd(*begins, 136) * WORTH >= alone:
-            assert sum(tiles) == len(spans) * 3 * products(0, 136), (size, tile)
-        else:
-            assert tile == alone
+        tile = aligned_size(op, dim, size, parts[0], parts[1:])
+        alone = aligned_size(op, dim, size, Span(0, 408))
+        whole_in_all = max(t for t in range(1, size + 1) if gcd(t, *begins, 136) == t)
+        assert tile == (whole_in_all if WORTH * whole_in_all >= alone else alone), size
+        tiles = [products(at, min(at + tile, part.hi)) for part in parts for at in range(part.lo, part.hi, tile)]
+        assert (sum(tiles) == len(parts) * 3 * products(0, 136)) == (tile == whole_in_all), (size, tile)
+
+
+def test_a_part_that_would_need_far_smaller_tiles_decides_for_no_other() -> None:
+    graph = import_onnx(conv(1, 6, 3, 3, out=381, group=3)(), precision="fp16")
+    op = next(op for op in graph.ops if op.contraction is not None)
+    dim = graph.tensor[op.output].shape.index(381)
+    inside, across = Span(0, 48), Span(96, 144)
+    assert aligned_size(op, dim, 32, inside) == 32
+    assert aligned_size(op, dim, 32, inside, [inside, across]) == 32
+    assert aligned_size(op, dim, 254, Span(0, 254), [Span(127, 381)]) == 254

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from girih.ir.box import full
+from girih.frontend import import_onnx
+from girih.ir.box import Span, full
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.solve import Tiler
 from tests.support import graphs
+from tests.support.operator_cases import conv
 
 TINY = load_machine("tiny")
 ENDLESS = 1 << 40
@@ -35,3 +37,15 @@ def test_tiles_that_fit_are_considered_and_no_others() -> None:
                 assert where <= {(s.sizes, s.order) for s in every}
                 left_out += len(every) - len(found)
     assert left_out > 0
+
+
+def test_tiles_end_where_groups_do_in_the_parts_of_all_cores() -> None:
+    graph = import_onnx(conv(1, 8, 5, 5, out=544, group=4)(), precision="fp16")
+    op = next(op for op in graph.ops if op.contraction is not None)
+    whole = full(graph.tensor[op.output].shape)
+    dim = next(d for d, span in enumerate(whole) if span.size == 544)
+    parts = [(*whole[:dim], Span(begin, begin + 442), *whole[dim + 1 :]) for begin in (0, 34, 68, 102)]
+    cost = Tiler(graph, load_machine("stcp920")).cost(op)
+    of_all = {s.sizes[dim] for s in tile_shapes(op, graph, cost, parts, ENDLESS)}
+    of_judged = {s.sizes[dim] for s in tile_shapes(op, graph, cost, parts[2:3], ENDLESS)}
+    assert 68 in of_judged and 34 in of_all and 68 not in of_all
