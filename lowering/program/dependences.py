@@ -22,13 +22,12 @@ from .stamp import OperandFootprint, Relocatable
 
 @dataclass(slots=True)
 class _Record:
-    """One earlier access: bytes ``low..high``, in rows of ``width`` bytes every ``pitch`` (0: no such pattern)."""
+    """One earlier access: of the bytes ``low..high``, those that lie in each of some rows: ``patterns`` of (pitch,
+    where the first row begins in a pitch, its width), counted from the begin of the buffer."""
 
     low: int
     high: int
-    pitch: int
-    column: int
-    width: int
+    patterns: tuple[tuple[int, int, int], ...]
     write: bool
     queue: int
     task: int
@@ -75,9 +74,12 @@ _CROWDED = 96
 def _meet(a: _Record, b: _Record) -> bool:
     if a.low >= b.high or b.low >= a.high:
         return False
-    if a.pitch and a.pitch == b.pitch:
-        return a.column < b.column + b.width and b.column < a.column + a.width
-    return True
+    return all(
+        column < other + other_width and other < column + width
+        for pitch, column, width in a.patterns
+        for other_pitch, other, other_width in b.patterns
+        if pitch == other_pitch
+    )
 
 
 class Dependences:
@@ -128,7 +130,7 @@ class Dependences:
     ) -> None:
         """Add an instruction that reads and writes whole areas."""
         touched = [
-            (area, _Record(area.address, area.end, 0, 0, 0, write, queue, len(self.tasks)))
+            (area, _Record(area.address, area.end, (), write, queue, len(self.tasks)))
             for write, areas in ((False, reads), (True, writes))
             for area in areas
         ]
@@ -136,12 +138,11 @@ class Dependences:
 
     def _record(self, queue: int, covered: OperandFootprint, base: int, area: LiveBuffer) -> _Record:
         low, high = base + covered.low, base + covered.high
-        pitch, column, width = covered.pitch, 0, covered.width
-        if pitch:
-            column = (low - area.address) % pitch
-            if column + width > pitch:
-                pitch = column = width = 0
-        return _Record(low, high, pitch, column, width, covered.writes, queue, len(self.tasks))
+        begin = low - area.address
+        patterns = tuple([
+            (pitch, begin % pitch, width) for pitch, width in covered.patterns if begin % pitch + width <= pitch
+        ])
+        return _Record(low, high, patterns, covered.writes, queue, len(self.tasks))
 
     def _append(
         self, queue: int, instruction: Instruction, pattern: Relocatable | None,
@@ -157,7 +158,7 @@ class Dependences:
         self._last[queue] = number
         self._barrier[queue] = ()
         for area, record in touched:
-            if record.write and not record.pitch:
+            if record.write and not record.patterns:
                 # What comes after this comes after these too.
                 area.records = [r for r in area.records if not (record.low <= r.low and r.high <= record.high)]
                 if area.earlier:
@@ -209,7 +210,7 @@ def _latest(records: Sequence[_Record], low: int, high: int) -> list[_Record]:
         covered: list[tuple[int, int]] = []
         for (begin, end), task in sorted(last.items(), key=lambda item: -item[1]):
             gaps, covered = _cover(covered, begin, end)
-            latest += [_Record(start, stop, 0, 0, 0, True, queue, task) for start, stop in gaps]
+            latest += [_Record(start, stop, (), True, queue, task) for start, stop in gaps]
             if covered == [(low, high)]:
                 break
     return latest
@@ -254,7 +255,7 @@ def _within(reach: int, group: list[_Record]) -> list[_Record]:
         last = merged[-1] if merged else r
         high = max(last.high, r.high)
         if merged and high - last.low <= reach:
-            merged[-1] = _Record(last.low, high, 0, 0, 0, r.write, r.queue, max(last.task, r.task))
+            merged[-1] = _Record(last.low, high, (), r.write, r.queue, max(last.task, r.task))
         else:
             merged.append(r)
     return merged

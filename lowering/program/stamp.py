@@ -13,13 +13,13 @@ from ...ir.isa.table import ROWS, Instruction, make
 class OperandFootprint:
     """The bytes ``low..high`` that one operand covers, counted from its base, and whether it ``writes`` them.
 
-    They are rows of ``width`` bytes every ``pitch`` bytes; both are 0 if there is no such pattern.
+    ``patterns``: pairs (pitch, width), the narrowest first: all of them lie in rows of ``width`` bytes every ``pitch``
+    bytes, the first of which begins at ``low``.
     """
 
     low: int
     high: int
-    pitch: int
-    width: int
+    patterns: tuple[tuple[int, int], ...]
     writes: bool
 
     @property
@@ -59,25 +59,22 @@ def relocatable(mnemonic: str, fields: Mapping[str, int | float]) -> Relocatable
     row = ROWS[mnemonic]
     positions = tuple(row.position[f"{operand.name}.base"] for operand in row.operands)
     largest = tuple((1 << row.fields[position].bits) - 1 for position in positions)
-    footprints = tuple(_operand_footprint(array) for array in footprint(instruction))
+    footprints = tuple(operand_footprint(array) for array in footprint(instruction))
     return Relocatable(mnemonic, instruction.values, positions, largest, footprints)
 
 
-def _operand_footprint(array: Strided) -> OperandFootprint:
-    pitch, width = _pattern(array)
-    return OperandFootprint(array.low, array.high, pitch, width, array.writes)
+def operand_footprint(array: Strided) -> OperandFootprint:
+    """What an array that begins at address 0 covers."""
+    return OperandFootprint(array.low, array.high, _patterns(array), array.writes)
 
 
-def _pattern(array: Strided) -> tuple[int, int]:
-    """(pitch, width) if the array is rows of equal width at a common pitch, else zeros."""
+def _patterns(array: Strided) -> tuple[tuple[int, int], ...]:
+    """For each stride of which the larger ones are multiples: (the stride, the bytes that the smaller ones span)."""
     dims = sorted((abs(s), e) for s, e in zip(array.strides, array.extents, strict=True) if e > 1 and s)
     width = array.itemsize
-    while dims and dims[0][0] <= width:
-        stride, extent = dims.pop(0)
-        width = max(width, stride * (extent - 1) + width)
-    if not dims:
-        return 0, 0
-    pitch = dims[0][0]
-    if any(stride % pitch for stride, _ in dims):
-        return 0, 0
-    return pitch, width
+    patterns: list[tuple[int, int]] = []
+    for number, (stride, extent) in enumerate(dims):
+        if stride > width and not any(larger % stride for larger, _ in dims[number + 1 :]):
+            patterns.append((stride, width))
+        width += stride * (extent - 1)
+    return tuple(patterns)

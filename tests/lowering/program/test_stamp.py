@@ -39,12 +39,13 @@ def test_a_stamp_is_what_is_made(mnemonic: str) -> None:
         assert found.stamp(7, bases) == wanted
         for touch, base, array in zip(found.footprints, bases, footprint(wanted), strict=True):
             assert (base + touch.low, base + touch.high, touch.writes) == (array.low, array.high, array.writes)
-            if touch.pitch and not touch.empty:
-                # Whole rows at that pitch, nothing else.
-                steps = [[abs(s) * i for i in range(e)] for s, e in zip(array.strides, array.extents, strict=True)]
-                firsts = [sum(point) for point in product(*steps)]
-                covered = {(first + byte) % touch.pitch for first in firsts for byte in range(array.itemsize)}
-                assert covered == set(range(touch.width)) and touch.width <= touch.pitch
+            if touch.empty:
+                continue
+            steps = [[abs(s) * i for i in range(e)] for s, e in zip(array.strides, array.extents, strict=True)]
+            firsts = [sum(point) for point in product(*steps)]
+            for pitch, width in touch.patterns:
+                covered = {(first + byte) % pitch for first in firsts for byte in range(array.itemsize)}
+                assert covered <= set(range(width)) and width - 1 in covered and width <= pitch
 
 
 @pytest.mark.parametrize("base", [-1, 1 << 40])

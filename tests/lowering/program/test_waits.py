@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 
 import pytest
 
-from girih.ir.isa.table import Instruction
+from girih.ir.isa.footprint import Strided
+from girih.ir.isa.table import DTYPE_NAMES, Instruction
 from girih.lowering.program import dependences
 from girih.lowering.program.dependences import Dependences, LiveBuffer
 from girih.lowering.program.queues import arrange
-from girih.lowering.program.stamp import OperandFootprint, Relocatable
+from girih.lowering.program.stamp import OperandFootprint, Relocatable, operand_footprint
 from tests.support.sampled import sampled
 
 QUEUES, BYTES = 3, 64
+INT8 = DTYPE_NAMES.index("int8")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Access:
 def emit(tasks: Dependences, queue: int, *touched: tuple[LiveBuffer, int, int, bool]) -> int:
     """Emit an instruction that accesses bytes of buffers (from, to, whether it writes); its number."""
     return stamp(
-        tasks, queue, *((b, low, OperandFootprint(0, high - low, 0, 0, write)) for b, low, high, write in touched)
+        tasks, queue, *((b, low, OperandFootprint(0, high - low, (), write)) for b, low, high, write in touched)
     )
 
 
@@ -126,26 +128,28 @@ def test_conflicting_accesses_of_rows_are_ordered(seed: int, crowded: int, monke
             touched: list[tuple[LiveBuffer, int, OperandFootprint]] = []
             for buffer in random.sample(open_buffers, random.randint(1, min(2, len(open_buffers)))):
                 start = random.randrange(buffer.address, buffer.end)
-                covered = rows(random, random.randint(1, buffer.end - start))
-                touched.append((buffer, start, covered))
-                accesses.append(Access(number, queue, bytes_of(start, covered), covered.writes))
+                array = strided(random, random.randint(1, buffer.end - start))
+                touched.append((buffer, start, operand_footprint(array)))
+                accesses.append(Access(number, queue, bytes_of(start, array), array.writes))
             stamp(tasks, queue, *touched)
     assert_ordered(tasks, accesses, random)
 
 
-def rows(random: Random, size: int) -> OperandFootprint:
-    """Of at most so many bytes: rows with gaps between them, or all."""
-    write, pitch = random.random() < 0.5, random.choice([0, 0, 4, 6, 8])
-    width = random.randrange(1, pitch) if pitch else 0
-    gaps = (size - width) // pitch if pitch else 0
-    if gaps < 1:
-        return OperandFootprint(0, size, 0, 0, write)
-    return OperandFootprint(0, gaps * pitch + width, pitch, width, write)
+def strided(random: Random, size: int) -> Strided:
+    """An array of at most so many bytes: of rows with gaps between them, of rows of such rows, or all of the bytes."""
+    extents, strides, span = [1], [1], 1
+    for stride in random.choice([(1,), (1,), (1, 4), (1, 6), (1, 8), (1, 4, 16), (1, 4, 18), (2, 8, 32), (3, 6, 8)]):
+        most = (size - span) // stride + 1
+        extents.append(random.randint(1, min(most, 5)) if stride > 1 or random.random() < 0.5 else most)
+        strides.append(stride)
+        span += stride * (extents[-1] - 1)
+    write = random.random() < 0.5
+    return Strided("x", not write, write, 0, INT8, 0, tuple(extents), tuple(strides), 0, span)
 
 
-def bytes_of(start: int, covered: OperandFootprint) -> frozenset[int]:
-    pitch, width = covered.pitch or 1, covered.width or 1
-    return frozenset(start + i for i in range(covered.low, covered.high) if i % pitch < width)
+def bytes_of(start: int, array: Strided) -> frozenset[int]:
+    points = product(*(range(extent) for extent in array.extents))
+    return frozenset(start + sum(s * i for s, i in zip(array.strides, point, strict=True)) for point in points)
 
 
 def assert_ordered(tasks: Dependences, accesses: list[Access], random: Random) -> None:
@@ -163,10 +167,22 @@ def assert_ordered(tasks: Dependences, accesses: list[Access], random: Random) -
 def test_rows_beside_each_other_need_no_order() -> None:
     tasks = Dependences(QUEUES)
     buffer = tasks.area(0, 0, 0, 64)
-    left = stamp(tasks, 0, (buffer, 0, OperandFootprint(0, 60, 8, 4, True)))
-    right = stamp(tasks, 1, (buffer, 4, OperandFootprint(0, 60, 8, 4, True)))
-    reader = stamp(tasks, 2, (buffer, 2, OperandFootprint(0, 50, 8, 2, False)))
+    left = stamp(tasks, 0, (buffer, 0, OperandFootprint(0, 60, ((8, 4),), True)))
+    right = stamp(tasks, 1, (buffer, 4, OperandFootprint(0, 60, ((8, 4),), True)))
+    reader = stamp(tasks, 2, (buffer, 2, OperandFootprint(0, 50, ((8, 2),), False)))
     assert [tasks.tasks[t].after for t in (left, right, reader)] == [(), (), (left,)]
+
+
+def test_boxes_beside_each_other_need_no_order() -> None:
+    """Of 4 x 4 x 8 bytes, each of four queues writes a box that is cut in the two inner dimensions."""
+    tasks = Dependences(4)
+    buffer = tasks.area(0, 0, 0, 128)
+    box = operand_footprint(Strided("x", False, True, 0, INT8, 0, (4, 2, 4), (32, 8, 1), 0, 108))
+    writers = [stamp(tasks, queue, (buffer, start, box)) for queue, start in enumerate((0, 4, 16, 20))]
+    assert [tasks.tasks[task].after for task in writers] == [(), (), (), ()]
+    row = operand_footprint(Strided("x", True, False, 0, INT8, 0, (4, 8), (32, 1), 0, 104))
+    readers = [stamp(tasks, 0, (buffer, start, row)) for start in (8, 16)]
+    assert [set(tasks.tasks[task].after) - {*readers} for task in readers] == [{*writers[:2]}, {*writers[2:]}]
 
 
 def test_what_a_direct_dependence_comes_after_is_not_named_again() -> None:

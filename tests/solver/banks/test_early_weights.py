@@ -117,6 +117,4 @@ def test_the_search_takes_it_where_it_saves_cycles() -> None:
     assert any(b.use == use and b.live[1] > b.live[0] + 1 for b in after.local)
     cycles = [simulate(lower(graph, p, machine), machine, graph.data, {}, data=False).cycles for p in (before, after)]
     assert cycles[1] < 0.97 * cycles[0]
-    # Both take some 5 % longer than predicted: stores of cores that cut a result in two dimensions wait for one another,
-    # though they share no byte. What the change saves is predicted.
-    assert before.cycles_predicted - after.cycles_predicted == pytest.approx(cycles[0] - cycles[1], rel=0.05)
+    assert after.cycles_predicted == pytest.approx(cycles[1], rel=0.05)
