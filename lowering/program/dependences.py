@@ -139,9 +139,9 @@ class Dependences:
     def _record(self, queue: int, covered: OperandFootprint, base: int, area: LiveBuffer) -> _Record:
         low, high = base + covered.low, base + covered.high
         begin = low - area.address
-        patterns = tuple([
-            (pitch, begin % pitch, width) for pitch, width in covered.patterns if begin % pitch + width <= pitch
-        ])
+        patterns = tuple(
+            [(pitch, begin % pitch, width) for pitch, width in covered.patterns if begin % pitch + width <= pitch]
+        )
         return _Record(low, high, patterns, covered.writes, queue, len(self.tasks))
 
     def _append(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source, Timing
+from .decisions import Decisions, NoFetch, Source, Timing
 from .problem import ResidencyProblem
 
 
@@ -175,20 +175,3 @@ def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timin
         begin.append(max(begin[s] + cycles, least[s]))
     end = max(link, begin[-1]) + stores[-1]
     return Timing(tuple(begin), end, traffic + stores[-1])
-
-
-def lower_bound(problem: ResidencyProblem) -> int:
-    """No decisions have a smaller objective: all computation, and each byte that must move at least once."""
-    circular = {tensor for tensor, _ in problem.circular}
-    moved = sum(
-        min(block.cycles, int(block.bytes / problem.rate)) if item.streamed in circular else block.cycles
-        for item in problem.items
-        if item.intermediate is None
-        for block in item.blocks
-    )
-    moved += sum(
-        tensor.block.cycles if tensor.may_be_resident else sum(block.cycles for _, block in tensor.writes)
-        for tensor in problem.intermediates
-        if tensor.stored
-    )
-    return STALL_WEIGHT * max(sum(problem.cycles), moved) + moved

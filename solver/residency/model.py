@@ -8,8 +8,8 @@ smaller). Items i with b_i bytes and t_i cycles on the link to main memory, used
 w_ik cycles of its slot's work left when it needs the data, fetched not before slot e_ik; intermediates p with b_p bytes
 that could be resident while they live; circular buffers o for streamed weights (d, u), with b_o bytes for their two
 regions, t_o cycles on the link, g_o of them before the slot's work, and w_o cycles of work after them (see
-:mod:`girih.solver.residency.problem` and :mod:`girih.solver.residency.weight_chunks`). The flow is counted in cycles of
-the link at its best rate B, the most bytes a cycle of all items: v_i = floor(b_i / B) <= t_i.
+:mod:`.problem` and :mod:`.partition.weight_chunks`). The flow is counted in cycles of the link at its best rate B, the
+most bytes a cycle of all items: v_i = floor(b_i / B) <= t_i.
 
 Variables: x_ik, use k of item i is fetched; y_ik, it is served by what is retained since use k - 1; z_duo, by circular
 buffer o; h_p, intermediate p is resident (then the items that would read it need nothing); E_s, what slot s takes; C_s,
@@ -37,7 +37,7 @@ those.
 
 Relaxations: fetches are divided at will, and what a fetch takes beyond its bytes counts for traffic alone; (6) where it
 is near; computation of a slot is an estimate, and slots do not overlap; one link for both directions. The hint is
-:mod:`girih.solver.residency.greedy`; where it meets the sum of all work, the solver does not run.
+:mod:`girih.solver.residency.greedy`; where it meets the bound of :mod:`.bound`, the solver does not run.
 Reference: Checkmate (Jain et al., MLSys 2020) for keep-or-not over a fixed order.
 """
 

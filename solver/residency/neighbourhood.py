@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ..cpsat.backend import Budget, Solution, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint, later, thinned
 from ..switches import ALL_ON, Disabled
+from .bound import lower_bound
 from .decisions import Decisions, Timing
-from .evaluation import evaluate_decisions, lower_bound
+from .evaluation import evaluate_decisions
 from .fetch_slots import PASSED_OVER, with_fetch_slots
 from .model import ResidencyModel
 from .problem import ResidencyProblem
@@ -88,7 +89,7 @@ class _Search:
         self.room = room
         self.best = start
         self.timing = evaluate_decisions(problem, start)
-        self.bound = float(lower_bound(problem))
+        self.bound = float(lower_bound(problem, room))
         self.budget = budget
         self.seed = seed
         self.watch = watch

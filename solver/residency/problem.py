@@ -24,8 +24,15 @@ from ...ir.semantics.cell import Cells, leaving
 from ..cost.local_buffers import is_streamed, lifetimes, round_up, stationary
 from ..cost.operator import Rates
 from ..switches import ALL_ON, Disabled
-from .tensor_partition import common_refinement, disjoint_hulls, finest_partition, hull_of, read_groups, slices
-from .weight_chunks import (
+from .partition.tensor_partition import (
+    common_refinement,
+    disjoint_hulls,
+    finest_partition,
+    hull_of,
+    read_groups,
+    slices,
+)
+from .partition.weight_chunks import (
     CircularBuffer,
     StationaryWalk,
     StationaryWalks,
@@ -141,6 +148,17 @@ class ResidencyProblem:
     def remaining(self, item: FetchItem, use: Use) -> int:
         """Cycles of the slot's work that remain when the item, or the last chunk of its operand, is needed."""
         return use.remaining if item.streamed is None else self._after_last_chunk[item.streamed, use.slot]
+
+    @cached_property
+    def streamed_bytes(self) -> dict[tuple[str, int], int]:
+        """By streamed operand and slot, bytes of the items that the slot uses."""
+        sizes: dict[tuple[str, int], int] = {}
+        for item in self.items:
+            if item.streamed is not None:
+                for use in item.uses:
+                    key = (item.streamed, use.slot)
+                    sizes[key] = sizes.get(key, 0) + item.bytes
+        return sizes
 
     @cached_property
     def _after_last_chunk(self) -> dict[tuple[str, int], int]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.box import Box, Span, contains, full, intersect, overlap, volume
-from girih.solver.residency.tensor_partition import (
+from girih.solver.residency.partition.tensor_partition import (
     MOST_BLOCKS,
     MOST_READ_BOXES,
     common_refinement,

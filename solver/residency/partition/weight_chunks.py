@@ -21,13 +21,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ...ir.box import Box, Span, overlap, volume
-from ...ir.graph import DTYPES, Graph, Op, Tensor
-from ...ir.plan import Segment, Tile, TileCut
-from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
-from ...ir.semantics.cell import Cells
-from ...ir.semantics.region import not_followed
-from ..cost.local_buffers import round_up
+from ....ir.box import Box, Span, overlap, volume
+from ....ir.graph import DTYPES, Graph, Op, Tensor
+from ....ir.plan import Segment, Tile, TileCut
+from ....ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stationary_walk, tile_walk
+from ....ir.semantics.cell import Cells
+from ....ir.semantics.region import not_followed
+from ...cost.local_buffers import round_up
 from .tensor_partition import hull_of
 
 MOST_WEIGHT_CHUNKS = 400

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations, pairwise, product
 from math import prod
 
-from ...ir.box import Box, Span, contains, hull, intersect, is_empty, overlap, volume
+from ....ir.box import Box, Span, contains, hull, intersect, is_empty, overlap, volume
 
 MOST_BLOCKS = 16
 """Blocks of an intermediate that are decided separately: a few that are cut into more would fill a model. Chosen, not

@@ -1,0 +1,1 @@
+"""Tensors and weights cut into boxes that stay, move and die separately."""
