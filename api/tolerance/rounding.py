@@ -81,9 +81,8 @@ def squared_distance(drawn: np.ndarray, right: np.ndarray) -> tuple[float, float
     """The squared norms of the difference and of what is right, over the finite elements of both."""
     a, b = drawn.astype(np.float64), right.astype(np.float64)
     finite = np.isfinite(a) & np.isfinite(b)
-    return float(np.square(a - b, where=finite, out=np.zeros_like(a)).sum()), float(
-        np.square(b, where=finite, out=np.zeros_like(b)).sum()
-    )
+    apart = np.subtract(a, b, where=finite, out=np.zeros_like(a))
+    return float(np.square(apart).sum()), float(np.square(b, where=finite, out=np.zeros_like(b)).sum())
 
 
 def draws_for(graph: Graph) -> int:

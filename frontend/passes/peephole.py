@@ -5,6 +5,7 @@
     b = erf(a / √2); c = b + 1; d = a * c; y = d / 2   y = gelu(a)
     b = exp(a); c = b + 1; y = log(c)                  y = softplus(a)
     b = a < 0; c = a * s; y = b ? c : a                y = lrelu(a, s)
+    a != a ? a : 0 < a ? 1 : a < 0 ? -1 : 0            y = sign(a)
     b = a * s; y = b + t                               y = fma(a, s, t)
 
 This saves passes of the vector engine and private buffers, and what was in these is rounded no longer. Only values go
@@ -44,7 +45,7 @@ def fuse_functions(net: Net) -> None:
     """
     for step in (s for s in net.steps if not s.is_opaque):
         body = _Body(step)
-        for match in (_gelu, _silu, _softplus, _leaky, _clip, _fma):
+        for match in (_gelu, _silu, _softplus, _sign, _leaky, _clip, _fma):
             _rewrite_all(body, match)
         step.loops = list(body.loops.values())
 
@@ -265,6 +266,21 @@ def _leaky(chain: _Chain, term: Term) -> Term | None:
     kept, scaled = operands[1:] if _POSITIVE[comparison] else (operands[2], operands[1])
     slope = _slope(chain, scaled, x)
     return ("lrelu", (x, slope)) if zero == 0 and kept == x and slope is not None else None
+
+
+def _sign(chain: _Chain, term: Term) -> Term | None:
+    """What is not a number stays so."""
+    func, operands = term
+    test = chain.term(operands[0]) if func == "select" else None
+    if test is None or test[0] != "ne" or test[1] != (operands[1], operands[1]):
+        return None
+    x = operands[1]
+    above = chain.call(operands[2], "select")
+    below = chain.call(above[2], "select") if above and above[1] == 1 else ()
+    if not below or below[1:] != (-1, 0):
+        return None
+    are_signs = chain.term(above[0]) in (("lt", (0, x)), ("gt", (x, 0))) and chain.term(below[0]) == ("lt", (x, 0))
+    return ("sign", (x,)) if are_signs else None
 
 
 def _slope(chain: _Chain, operand: Operand, x: Operand) -> Operand | None:

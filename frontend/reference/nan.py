@@ -1,16 +1,23 @@
 """Maxima and minima that keep a NaN, as those of the instruction set do (IEEE 754-2019, ``maximum``).
 
 TVM compiles ``max(a, b)`` to ``a if a > b else b``, which drops a NaN in ``a``: a rectifier makes 0 of it. Here it
-becomes ``a if a > b or isnan(a) else b``. (Not ``a != a``, which TVM simplifies to false.)
+becomes ``a if a > b or isnan(a) else b``. (Not ``a != a``, which TVM simplifies to false.) TVM's sign of a NaN is 0;
+here it is the NaN.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import tvm
 from tvm import tirx
+
+from ...ir.graph import FLOATS
+from ..net.net import Info
+from ..onnx.inline import Node
+from ..onnx.prepare import Network
 
 _BETTER = {"prim.Max": "prim.GT", "prim.Min": "prim.LT"}
 """TVM's JSON: the node of a choice, and that of the comparison which decides it."""
@@ -22,6 +29,24 @@ def keep_nans(module: Any) -> Any:
         if isinstance(func, tirx.PrimFunc):
             module.update_func(gvar, _kept(func))
     return module
+
+
+def keep_nans_of_signs(network: Network) -> None:
+    """Rewrite every Sign of floats in place."""
+    network.nodes = [part for node in network.nodes for part in _sign(node, network)]
+
+
+def _sign(node: Node, network: Network) -> list[Node]:
+    info = network.infos.get(node.inputs[0]) if node.op_type == "Sign" and not node.domain else None
+    if info is None or info.dtype not in FLOATS:
+        return [node]
+    strange, sign = f"{node.outputs[0]}/is NaN", f"{node.outputs[0]}/sign"
+    network.infos |= {strange: Info(info.shape, "bool"), sign: info}
+    return [
+        replace(node, op_type="IsNaN", outputs=(strange,)),
+        replace(node, outputs=(sign,)),
+        replace(node, op_type="Where", inputs=(strange, node.inputs[0], sign)),
+    ]
 
 
 def _kept(func: Any) -> Any:

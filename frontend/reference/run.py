@@ -38,7 +38,7 @@ from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
 from .integer_products import integer_products_to_real
-from .nan import keep_nans
+from .nan import keep_nans, keep_nans_of_signs
 from .single_corner import resize_to_two
 from .widened_floats import NARROW, to_single_precision
 
@@ -107,6 +107,8 @@ class Program:
 
     def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], *, special: bool = False) -> None:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
+        if special:
+            keep_nans_of_signs(network)
         dequantised_constants(network)
         integer_products_to_real(network)
         to_importable_forms(network)

@@ -34,7 +34,7 @@ from .host_kernel import as_host
 from .integer_loops import quantised_node
 from .matrix_operands import with_operands_apart
 from .nests import Context, lower_block
-from .own_forms import as_shipped, truncating_cast
+from .own_forms import as_shipped, own_module
 from .resize import interpolated
 from .template import Template, TemplateCall
 from .tir_numpy import run
@@ -145,7 +145,7 @@ def legalise(model: onnx.ModelProto, node: Node, infos: Sequence[Info | None]) -
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            module = truncating_cast(node, infos)
+            module = own_module(node, infos)
             if module is None:
                 module = from_onnx(cast("Any", model))
             with tvm.target.Target("llvm"):

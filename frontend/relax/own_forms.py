@@ -2,7 +2,8 @@
 
 Casts of floats to integers are a plain conversion, which truncates: ONNX leaves open what becomes of a number that does
 not fit. TVM's importer wraps it around, by way of a wider integer and ten more operators; here it is left to the
-conversion instruction, which saturates. TopK is a kernel that ships with the compiler.
+conversion instruction, which saturates. What is not a number has no sign in TVM's importer, and keeps it here, as in
+ONNX Runtime. TopK is a kernel that ships with the compiler.
 """
 
 from __future__ import annotations
@@ -21,21 +22,30 @@ from ..net.net import Info
 from ..onnx.inline import CUSTOM_DOMAIN, Node
 
 
-def truncating_cast(node: Node, infos: Sequence[Info | None]) -> Any | None:
-    """The Relax module of a node that casts floats (its input ``in0``) to integers; ``None`` for any other node."""
-    to = node.attribute("to")
-    if node.op_type != "Cast" or not isinstance(to, int):
+def own_module(node: Node, infos: Sequence[Info | None]) -> Any | None:
+    """The Relax module of a Cast of floats (its input ``in0``) to integers, or of a Sign of floats; ``None`` for any
+    other node."""
+    source = infos[0] if infos else None
+    if source is None or source.dtype not in FLOATS or node.domain:
         return None
-    source, dtype = infos[0], onnx.helper.tensor_dtype_to_np_dtype(to)
-    if source is None or source.dtype not in FLOATS or dtype.kind not in "iu":
+    value = relax.Var("in0", relax.TensorType(cast("Any", source.shape), source.dtype))
+    result = _truncated(node, value) if node.op_type == "Cast" else None
+    if node.op_type == "Sign":
+        result = relax.op.where(relax.op.not_equal(value, value), value, relax.op.sign(value))
+    if result is None:
         return None
     builder = relax.BlockBuilder()
-    value = relax.Var("in0", relax.TensorType(cast("Any", source.shape), source.dtype))
     with builder.function("main", [value]):
         with builder.dataflow():
-            result = builder.emit_output(relax.op.astype(value, dtype.name))
-        builder.emit_func_output(result)
+            output = builder.emit_output(builder.normalize(result))
+        builder.emit_func_output(output)
     return builder.get()
+
+
+def _truncated(node: Node, value: Any) -> Any | None:
+    to = node.attribute("to")
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(to) if isinstance(to, int) else None
+    return relax.op.astype(value, dtype.name) if dtype is not None and dtype.kind in "iu" else None
 
 
 def as_shipped(node: Node, infos: Sequence[Info | None], small: Sequence[np.ndarray | None]) -> Node | None:

@@ -1,4 +1,4 @@
-"""Constant indices of look-ups and updates, and reflecting paddings, that no run could follow."""
+"""Constant indices of look-ups and updates, axes and reflecting paddings that no run could follow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..inline import Node
 
 _ALONG_AN_AXIS = frozenset({"Gather", "GatherElements", "ScatterElements"})
 _OF_SEVERAL_AXES = frozenset({"GatherND", "ScatterND"})
+_REDUCTION = "Reduce"
+"""What names of reductions begin with. Where their axes are attributes, :mod:`.operand_shapes` looks at them."""
 
 
 def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping[str, np.ndarray]) -> None:
@@ -25,6 +27,8 @@ def check_constant_operands(node: Node, shape: Sequence[int], constants: Mapping
         depth = indices.shape[-1] if indices.ndim else 0
         for place in range(min(depth, len(shape) - first)):
             _check_indices(node, shape, first + place, indices[..., place])
+    elif node.op_type.startswith(_REDUCTION) and len(node.inputs) > 1 and node.inputs[1] in constants:
+        _check_axes(node, shape, np.ravel(constants[node.inputs[1]]).tolist())
     elif node.op_type == "Pad" and node.attribute("mode", b"constant") == b"reflect":
         # Before operator set 11, paddings are an attribute.
         pads = constants.get(node.inputs[1]) if len(node.inputs) > 1 else node.attribute("pads", None)
@@ -43,6 +47,14 @@ def _check_indices(node: Node, shape: Sequence[int], axis: int, indices: np.ndar
             f"node {node.name!r} ({node.op_type}) has the index {int(wrong.flat[0])}, and axis {axis} of "
             f"{node.inputs[0]!r} has {entries} entries: {-entries} to {entries - 1} are allowed"
         )
+
+
+def _check_axes(node: Node, shape: Sequence[int], axes: Sequence[int]) -> None:
+    """Each once. ONNX's inference looks whether they are in range."""
+    named = [axis % len(shape) for axis in axes if shape]
+    twice = next((axis for axis in named if named.count(axis) > 1), None)
+    if twice is not None:
+        raise UsageError(f"node {node.name!r} ({node.op_type}) names axis {twice} twice in {list(axes)}")
 
 
 def _check_reflection(node: Node, shape: Sequence[int], axes: Sequence[int], pads: Sequence[int]) -> None:

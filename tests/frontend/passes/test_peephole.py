@@ -63,6 +63,13 @@ def parametric(m: Model, x: str) -> str:
     return m.node("PRelu", x, m.weight("slope", 5))
 
 
+def sign(m: Model, x: str, least: float, other: str = "") -> str:
+    """``least`` where x (or ``other``) is less than zero."""
+    below = m.node("Where", m.node("Less", other or x, number(m, 0.0)), number(m, least), number(m, 0.0))
+    above = m.node("Where", m.node("Greater", x, number(m, 0.0)), number(m, 1.0), below)
+    return m.node("Where", m.node("IsNaN", x), x, above)
+
+
 FUSED: dict[str, tuple[Write, list[str]]] = {
     **{f"gelu {s} {o}": (gelu(s, o), ["gelu"]) for s in ("Mul", "Div") for o in range(3)},
     "gelu, constants of half precision": (gelu("Mul", 0, float(np.float16(0.5**0.5))), ["gelu"]),
@@ -77,6 +84,8 @@ FUSED: dict[str, tuple[Write, list[str]]] = {
     "PRelu": (parametric, ["lrelu"]),
     "clip from above first": (lambda m, x: m.node("Relu", m.node("Clip", x, "", number(m, 6.0))), ["clip"]),
     "HardSigmoid": (lambda m, x: m.node("HardSigmoid", x), ["fma", "clip"]),
+    "Sign": (lambda m, x: m.node("Sign", x), ["sign"]),
+    "sign, written down": (lambda m, x: sign(m, x, -1.0), ["sign"]),
 }
 
 
@@ -109,6 +118,8 @@ NEARLY: dict[str, tuple[Write, str]] = {
     "lrelu at another place": (
         lambda m, x: m.node("Where", m.node("Less", x, number(m, 0.5)), m.node("Mul", x, number(m, 2.0)), x), "lrelu",
     ),
+    "sign, another least": (lambda m, x: sign(m, x, -2.0), "sign"),
+    "sign of two": (lambda m, x: sign(m, x, -1.0, m.node("Tanh", m.node("Add", x, m.weight("w", 5)))), "sign"),
 }  # fmt: skip
 
 

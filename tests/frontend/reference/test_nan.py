@@ -19,6 +19,7 @@ NODES = [
     helper.make_node("Min", ["y", "x"], ["least"]),
     helper.make_node("ReduceMax", ["x"], ["top"], axes=[3], keepdims=1),
     helper.make_node("LeakyRelu", ["x"], ["leaky"], alpha=0.25),
+    helper.make_node("Sign", ["x"], ["sign"]),
 ]
 
 
@@ -52,6 +53,7 @@ def expected(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
         "least": np.minimum(x, y),
         "top": x.max(axis=3, keepdims=True),
         "leaky": np.where(x < 0, (x * x.dtype.type(0.25)), x),
+        "sign": np.sign(x),
     }
 
 

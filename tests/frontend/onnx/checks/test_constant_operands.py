@@ -38,6 +38,14 @@ def test_the_first_and_the_last_index(index: int) -> None:
     check_both(m.build(m.node("Gather", x, m.constant("i", np.array([index], np.int64)), axis=1)))
 
 
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMax", "ReduceMean"])
+def test_an_axis_that_is_reduced_twice(operator: str) -> None:
+    m = Model(18)
+    y = m.node(operator, m.input("x", 2, 3, 4), m.constant("axes", np.array([2, 1, -1])), name="total")
+    with pytest.raises(UsageError, match=rf"'total' \({operator}\) names axis 2 twice in \[2, 1, -1\]"):
+        import_onnx(m.build(y))
+
+
 @pytest.mark.parametrize(
     ("opset", "inputs"), [(17, ([0, 2, 3, 0],)), (18, ([2, 3, 0, 0], [1, 0])), (18, ([3, 0], [-2])), (10, ())]
 )

@@ -89,6 +89,17 @@ def test_dimensions_that_stay() -> None:
     check_both(m.build(m.node("Resize", m.input("x", 1, 2, 6, 4), "", "", m.constant("sizes", [1, 2, 6, 4]))))
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(("opset", "sizes"), [(13, [1, 4, 12, 4]), (13, [2, 2, 6, 4]), (9, [1, 4, 12, 4])])
+def test_channels_are_not_interpolated(mode: str, opset: int, sizes: list[int]) -> None:
+    m = Model(opset)
+    x, scales = m.input("x", 1, 2, 6, 4), np.array(sizes, np.float32) / [1, 2, 6, 4]
+    operator, left_out = ("Upsample", []) if opset < 10 else ("Resize", [""])
+    y = m.node(operator, x, *left_out, m.constant("scales", scales.astype(np.float32)), mode=mode, name="up")
+    with pytest.raises(UnsupportedError, match=r"'up'.* is not supported: \[1, 2, 6, 4\] becomes"):
+        import_onnx(m.build(y))
+
+
 def test_an_unknown_rounding() -> None:
     m = Model()
     x, sizes = m.input("x", 1, 2, 6, 4), m.constant("sizes", [1, 2, 12, 4])
