@@ -38,6 +38,7 @@ from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
 from .integer_products import integer_products_to_real
+from .last_axis_resize import resize_last_axes
 from .nan import keep_nans, keep_nans_of_signs
 from .single_corner import resize_to_two
 from .widened_floats import NARROW, to_single_precision
@@ -112,6 +113,7 @@ class Program:
         dequantised_constants(network)
         integer_products_to_real(network)
         to_importable_forms(network)
+        resize_last_axes(network)
         resize_to_two(network)
         expand_even_lrn(network)
         self.narrow = {n: network.infos[n].dtype for n in network.outputs if _is_narrow(n, network)}

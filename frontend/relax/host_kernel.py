@@ -41,13 +41,15 @@ _BOOLEAN = COMPARISONS | {"not", "and", "or"}
 
 _FUNCTIONS: dict[str, Callable[..., Expr]] = {f: getattr(tirx, builder) for f, builder in BUILDERS.items()} | {
     "copy": lambda a: a,
+    "eq": lambda a, b: tirx.Not(tirx.isnan(a)) if _same_float(a, b) else tirx.EQ(a, b),
+    "ne": lambda a, b: tirx.isnan(a) if _same_float(a, b) else tirx.NE(a, b),
     "div": lambda a, b: tirx.FloorDiv(a, b) if _integral(a) else tirx.Div(a, b),
     "mod": lambda a, b: tirx.FloorMod(a, b) if _integral(a) else a - b * tirx.floor(a / b),
     "not": lambda a: tirx.EQ(a, _zero(a)),
     "and": lambda a, b: tirx.And(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
     "or": lambda a, b: tirx.Or(tirx.NE(a, _zero(a)), tirx.NE(b, _zero(b))),
     "neg": lambda a: tirx.Sub(_zero(a), a),
-    "sign": lambda a: tirx.Cast(_dtype(a), tirx.GT(a, _zero(a))) - tirx.Cast(_dtype(a), tirx.LT(a, _zero(a))),
+    "sign": lambda a: _sign(a) if _integral(a) else tirx.Select(tirx.isnan(a), a, _sign(a)),
     "select": lambda a, b, c: tirx.Select(tirx.NE(a, _zero(a)), b, c),
     "recip": lambda a: tirx.const(1, _dtype(a)) / a,
     "floor": lambda a: a if _integral(a) else tirx.floor(a),
@@ -62,6 +64,15 @@ _START: dict[str, Callable[[str], Expr]] = {
     "min": tirx.max_value,
 }
 """The value that each combiner starts from."""
+
+
+def _sign(a: Expr) -> Expr:
+    return tirx.Cast(_dtype(a), tirx.GT(a, _zero(a))) - tirx.Cast(_dtype(a), tirx.LT(a, _zero(a)))
+
+
+def _same_float(a: Expr, b: Expr) -> bool:
+    """Whether a comparison asks for NaNs. TVM takes a number to equal itself, whatever it is."""
+    return not _integral(a) and bool(tvm_ffi.structural_equal(a, b))
 
 
 def _dtype(expr: Expr) -> str:

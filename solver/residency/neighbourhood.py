@@ -85,6 +85,7 @@ class _Search:
         self, problem: ResidencyProblem, room: NDArray[np.int64], start: Decisions, budget: Budget, seed: int,
         watch: Watch | None,
     ) -> None:  # fmt: skip
+        self.began = time.perf_counter()
         self.problem = problem
         self.room = room
         self.best = start
@@ -93,7 +94,6 @@ class _Search:
         self.budget = budget
         self.seed = seed
         self.watch = watch
-        self.began = time.perf_counter()
         self.spent = 0.0
         self.building = BUILDING * max(1.0, len(problem.cycles) / BUILT_SLOTS) ** 2
         self.stopped = self.timed_out = self.limited = False

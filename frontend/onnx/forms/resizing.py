@@ -48,8 +48,7 @@ _WHOLE = 1e-4
 def resized(node: Node, network: Network) -> list[Node]:
     """The nodes for a Resize or Upsample; itself if its form is right already.
 
-    Raises :class:`UnsupportedError` for scales that give no whole sizes, or, of the older forms, are not constant, and
-    for interpolation in the first two dimensions.
+    Raises :class:`UnsupportedError` for scales that give no whole sizes, or, of the older forms, are not constant.
     """
     info = network.infos.get(node.inputs[0])
     older = node.op_type == "Upsample" or network.opset < 11
@@ -60,11 +59,6 @@ def resized(node: Node, network: Network) -> list[Node]:
         return [node]
     if mode == b"nearest":
         return _nearest(node, network, info, sizes, where, older)
-    if sizes[:2] != info.shape[:2]:
-        raise UnsupportedError(
-            f"node {node.name!r}: {node.op_type}: interpolation between items of a batch or channels is not supported: "
-            f"{list(info.shape)} becomes {list(sizes)}, of which the first two have to stay; transpose before"
-        )
     if not older and node.attribute("axes") is None:
         return [node]
     nodes = Replacement(network, node)

@@ -78,6 +78,23 @@ def test_a_compiled_network_passes_the_check(kind: int) -> None:
         assert np.isnan(right).any(), name
 
 
+def test_a_kernel_of_the_host_keeps_the_sign_of_a_nan() -> None:
+    """No engine has 64 bits."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.DOUBLE),
+        helper.make_node("Sign", ["wide"], ["sign"]),
+        helper.make_node("Cast", ["sign"], ["y"], to=TensorProto.FLOAT),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 6]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "wide", ports[:1], ports[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    given = {"x": np.array([[np.nan, -2, 0, 3, np.inf, -np.inf]], np.float32)}
+    compiled = girih.compile(model, target="tiny", solver_timeout=1)
+    assert any(op.host for op in compiled.graph.ops)
+    for outputs in (compiled.run(given).outputs, reference_outputs(model, given).outputs):
+        np.testing.assert_array_equal(outputs["y"], np.sign(given["x"]))
+
+
 def test_a_nan_at_another_place_fails() -> None:
     right = np.array([1.0, np.nan, 3.0], np.float32)
     assert compare("y", right, right).rel_err == 0

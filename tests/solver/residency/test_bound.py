@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from girih.ir.box import Span
+from girih.solver.residency import bound
 from girih.solver.residency.bound import lower_bound
 from girih.solver.residency.evaluation import evaluate_decisions
 from girih.solver.residency.partition.weight_chunks import ChunkFetch, CircularBuffer
@@ -80,3 +81,29 @@ def test_what_does_not_fit_beside_each_other_comes_late() -> None:
     last = Intermediate(block("q", 4, 4), (1, 3), ((1, block("q", 4, 4)),), stored=False, may_be_resident=True)
     d = replace(d, intermediates=(written, last))
     assert lower_bound(d, np.full(3, 10)) == 16 * 113 + 16, "slot 1 needs 4 bytes for what it writes"
+
+
+def test_two_readers_of_an_intermediate_hold_it_once() -> None:
+    """Parts of 5 and 4 of its 6 bytes are read in one slot, in which it lies whole beside 4 bytes of weights."""
+    whole = Intermediate(block("p", 6, 6), (0, 3), ((0, block("p", 6, 6)),), stored=False, may_be_resident=True)
+    parts = tuple(FetchItem((block("p", size, size),), (Use(2, 1),), 1, intermediate=0) for size in (5, 4))
+    d = ResidencyProblem((10, 1, 1), 10, (FetchItem((block("w", 4, 4),), (Use(2, 1),)), *parts), (whole,), {}, 1.0, ())
+    assert lower_bound(d, np.full(3, 10)) == least(d, np.full(3, 10)) == 16 * 12 + 4
+
+
+def test_what_comes_late_may_come_at_the_best_rate() -> None:
+    """The 6 bytes that have no room before slot 1 take 3 cycles of a link that moves 2 bytes a cycle."""
+    items = tuple(FetchItem((block(f"w{s}", 8, 4),), (Use(s, 1),)) for s in (1, 2))
+    d = ResidencyProblem((100, 1, 1), 10, items, (), {}, 1.0, ())
+    assert lower_bound(d, np.full(3, 10)) == 16 * 103 + 8 <= (least(d, np.full(3, 10)) or 0)
+
+
+def test_long_runs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of six slots uses 4 bytes, and 10 have room: of five slots 10 bytes come late, of six 14."""
+    items = tuple(FetchItem((block(f"w{s}", 4, 4),), (Use(s, 1),)) for s in range(1, 7))
+    d = ResidencyProblem((100, *(1,) * 6), 10, items, (), {}, 1.0, ())
+    bounds: list[int] = []
+    for longest in (1, 5, 7):
+        monkeypatch.setattr(bound, "LONGEST_RUN", longest)
+        bounds.append(lower_bound(d, np.full(7, 10)))
+    assert bounds == [16 * t + 24 for t in (106, 111, 114)]

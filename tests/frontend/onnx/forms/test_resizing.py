@@ -7,11 +7,20 @@ from itertools import product
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
+from girih.frontend.reference.run import reference_outputs
 from girih.ir.errors import UnsupportedError, UsageError
-from tests.support.onnx_models import Model, check_both, compare, onnxruntime_outputs, random_inputs
+from tests.support.onnx_models import (
+    Model,
+    check_both,
+    compare,
+    onnxruntime_outputs,
+    random_inputs,
+    run_on_host,
+)
 
 
 def by_scales(
@@ -90,14 +99,23 @@ def test_dimensions_that_stay() -> None:
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-@pytest.mark.parametrize(("opset", "sizes"), [(13, [1, 4, 12, 4]), (13, [2, 2, 6, 4]), (9, [1, 4, 12, 4])])
-def test_channels_are_not_interpolated(mode: str, opset: int, sizes: list[int]) -> None:
-    m = Model(opset)
-    x, scales = m.input("x", 1, 2, 6, 4), np.array(sizes, np.float32) / [1, 2, 6, 4]
-    operator, left_out = ("Upsample", []) if opset < 10 else ("Resize", [""])
-    y = m.node(operator, x, *left_out, m.constant("scales", scales.astype(np.float32)), mode=mode, name="up")
-    with pytest.raises(UnsupportedError, match=r"'up'.* is not supported: \[1, 2, 6, 4\] becomes"):
-        import_onnx(m.build(y))
+@pytest.mark.parametrize(
+    "sizes", [[2, 12, 4], [2, 6, 3], [1, 12, 8, 2], [2, 5, 12, 8], [1, 12, 4, 3], [9, 4], [9], [2, 3, 4, 9, 1]]
+)
+@pytest.mark.parametrize("where", ["half_pixel", "align_corners", "asymmetric"])
+def test_any_dimension_is_interpolated(mode: str, sizes: list[int], where: str) -> None:
+    """ONNX Runtime has few of these forms."""
+    m = Model()
+    x = m.input("x", *{1: (6,), 2: (6, 4), 3: (2, 6, 4), 4: (1, 6, 4, 2), 5: (1, 3, 4, 5, 2)}[len(sizes)])
+    model = m.build(
+        m.node("Resize", x, "", "", m.constant("sizes", sizes), mode=mode, coordinate_transformation_mode=where)
+    )
+    inputs = random_inputs(model)
+    (expected,) = ReferenceEvaluator(model).run(None, inputs)
+    graph = import_onnx(model)
+    for outputs in (evaluate_graph(graph, inputs, run_on_host), reference_outputs(model, inputs).outputs):
+        (found,) = outputs.values()
+        assert found.shape == expected.shape and np.abs(found - expected).max() <= 1e-5
 
 
 def test_an_unknown_rounding() -> None:
