@@ -22,8 +22,8 @@ from .forms.empty_parts import divided, joined
 from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import scaled_apart
 from .forms.lrn import expand_even_lrn
-from .forms.one_hot import chosen
 from .forms.partial_scatter import scattered
+from .forms.positions import chosen, extreme, hardmax
 from .forms.powers import of_one_type
 from .forms.resizing import resized
 from .forms.second_outputs import kept, without_indices
@@ -49,12 +49,14 @@ def to_importable_forms(network: Network) -> None:
 
 
 FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), extreme),
     **dict.fromkeys(("Resize", "Upsample"), resized),
     **dict.fromkeys(ELEMENTWISE, without_axes),
     **dict.fromkeys(("Scatter", "ScatterElements"), scattered),
     **dict.fromkeys(SINGLE, in_single),
     "Concat": joined,
     "Dropout": kept,
+    "Hardmax": hardmax,
     "LayerNormalization": scaled_apart,
     "MaxPool": without_indices,
     "OneHot": chosen,

@@ -44,7 +44,6 @@ ON_THE_HOST = {
     # One sample after the other.
     "y = GatherElements <axis = 1> (x, i)": 4,
     "y = Gather (table, i)": 4,
-    "y = ArgMax <axis = 1> (x)": 4,
 }
 
 
