@@ -150,7 +150,9 @@ def convert_all(model: onnx.ModelProto, sizes: Mapping[str, int], listener: Impo
 
 
 def is_defined(op_type: str, opset: int) -> bool:
-    """Whether ONNX defines the operator by others."""
+    """Whether ONNX has the operator and defines it by others."""
+    if not onnx.defs.has(op_type, opset):
+        return False
     schema = onnx.defs.get_schema(op_type, opset)
     return bool(schema.has_function or schema.has_context_dependent_function)  # pyright: ignore
 

@@ -25,7 +25,7 @@ from .checks.limits import refuse_shape
 from .checks.operand_shapes import check_operand_shapes
 from .checks.operand_types import check_operand_types
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
-from .inline import HANDLED, SMALL, Node, declare, inline, proto_of
+from .inline import HANDLED, MICROSOFT, SMALL, Node, declare, inline, proto_of
 from .quantised_operators import expanded, widen_weights
 
 FOLD_BYTES = 1 << 30
@@ -209,9 +209,10 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
 def _inferable(node: Node) -> onnx.NodeProto:
     """What ONNX is to infer for a node.
 
-    Its inference, where it is strict, knows no type for what a GroupNormalization makes, which is that of its input.
+    Its inference, where it is strict, knows no type for what a GroupNormalization makes, which is that of its input. So
+    is that of ONNX Runtime's SkipLayerNormalization, which ONNX knows nothing of.
     """
-    if node.op_type == "GroupNormalization" and not node.domain:
+    if (node.domain, node.op_type) in (("", "GroupNormalization"), (MICROSOFT, "SkipLayerNormalization")):
         return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs, name=node.name)
     return proto_of(node)
 

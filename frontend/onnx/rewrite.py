@@ -20,7 +20,7 @@ from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.empty_parts import divided, joined
 from .forms.empty_reductions import ELEMENTWISE, without_axes
-from .forms.layer_norm import scaled_apart
+from .forms.layer_norm import of_sum, scaled_apart
 from .forms.lrn import expand_even_lrn
 from .forms.partial_scatter import scattered
 from .forms.positions import chosen, extreme, hardmax
@@ -28,6 +28,8 @@ from .forms.powers import of_one_type
 from .forms.resizing import resized
 from .forms.second_outputs import kept, without_indices
 from .forms.single_precision import SINGLE, in_single
+from .forms.slice_bounds import with_inputs
+from .inline import MICROSOFT
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -61,6 +63,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     "MaxPool": without_indices,
     "OneHot": chosen,
     "Pow": of_one_type,
+    "Slice": with_inputs,
     "Split": divided,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
@@ -68,6 +71,8 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
 
 def to_importable_form(node: Node, network: Network) -> list[Node]:
     """The nodes that take the place of ``node``, of which there may be none but itself."""
+    if node.domain == MICROSOFT and node.op_type == "SkipLayerNormalization":
+        return of_sum(node, network)
     return FORMS[node.op_type](node, network) if node.op_type in FORMS and not node.domain else [node]
 
 

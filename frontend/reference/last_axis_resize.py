@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import prod
 
 from ..net.net import Info
-from ..onnx.forms.replacement import Replacement
 from ..onnx.prepare import Network, Node
+from ..onnx.replacement import Replacement
 
 
 def resize_last_axes(network: Network) -> None:

@@ -6,8 +6,8 @@ Its one result is the first input along that dimension, and so is the first of t
 from __future__ import annotations
 
 from ..net.net import Info
-from ..onnx.forms.replacement import Replacement
 from ..onnx.prepare import Network, Node
+from ..onnx.replacement import Replacement
 
 
 def resize_to_two(network: Network) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from onnx import helper
 
 from ..prepare import Network, Node
+from ..replacement import Replacement
 from .long_concat import grouped
-from .replacement import Replacement
 
 
 def divided(node: Node, network: Network) -> list[Node]:

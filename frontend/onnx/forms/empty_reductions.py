@@ -8,7 +8,7 @@ TVM's importer hands ``x`` on unchanged.
 from __future__ import annotations
 
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 ELEMENTWISE = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log", "ReduceSumSquare": "Mul"}
 """What the reductions do with one element; all others hand it on."""

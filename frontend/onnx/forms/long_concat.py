@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 MOST_INPUTS = 64
 """Of one concatenation; more than those of published networks, which stay as they are. Chosen, not measured."""

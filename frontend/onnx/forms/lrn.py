@@ -13,7 +13,7 @@ import numpy as np
 from ....ir.errors import UsageError
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 
 def expand_even_lrn(network: Network) -> None:

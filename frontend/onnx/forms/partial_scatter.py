@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 
 def scattered(node: Node, network: Network) -> list[Node]:

@@ -25,7 +25,7 @@ from onnx import TensorProto, helper
 from ....ir.errors import UnsupportedError
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 
 def chosen(node: Node, network: Network) -> list[Node]:

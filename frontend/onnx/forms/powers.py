@@ -9,7 +9,7 @@ from ....ir.errors import UnsupportedError
 from ....ir.graph import FLOATS
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 LARGEST = 8
 """The largest exponent of an integer: as many factors have its product."""

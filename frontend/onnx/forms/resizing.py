@@ -17,7 +17,7 @@ import numpy as np
 from ....ir.errors import UnsupportedError, UsageError
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 _HALF = Fraction(1, 2)
 

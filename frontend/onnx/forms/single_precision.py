@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from ...net.net import Info
 from ..prepare import Network, Node
-from .replacement import Replacement
+from ..replacement import Replacement
 
 SINGLE = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Cosh", "Elu", "Selu", "Sinh", "ThresholdedRelu")
 """Operators with one input."""

@@ -1,11 +1,13 @@
-"""LayerNormalization whose parameters are broadcast, against ONNX Runtime."""
+"""LayerNormalization whose parameters are broadcast, or of a sum, against ONNX Runtime."""
 
 from __future__ import annotations
 
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from girih.frontend import import_onnx
-from girih.ir.errors import UsageError
+from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model, check_both
 
 Shape = tuple[int, ...]
@@ -35,3 +37,33 @@ def test_a_scale_that_does_not_fit() -> None:
     y = m.node("LayerNormalization", m.input("x", 2, 6, 4), m.weight("scale", 3), name="norm")
     with pytest.raises(UsageError, match=r"node 'norm': LayerNormalization: 'scale' has shape \[3\], which cannot"):
         import_onnx(m.build(y))
+
+
+def of_sum(shape: Shape, skip: Shape, *parameters: str, outputs: tuple[str, ...] = ("y",)) -> onnx.ModelProto:
+    """A SkipLayerNormalization with some of the parameters, and something behind it; opset 14 has no plain one."""
+    m = Model(14)
+    x, s, scale = m.input("x", *shape), m.input("s", *skip), m.weight("scale", shape[-1])
+    rest = [m.weight(name, shape[-1]) if name else "" for name in parameters]
+    m.node("SkipLayerNormalization", x, s, scale, *rest, outputs=outputs, domain="com.microsoft", epsilon=1e-3)
+    m.nodes[-1].name = "skip"
+    m.node("ArgMax", "y", outputs=["most"], axis=-1)
+    results = [helper.make_empty_tensor_value_info(name) for name in ("most", *filter(None, outputs))]
+    weights = [numpy_helper.from_array(array, name) for name, array in m.weights.items()]
+    opsets = [helper.make_opsetid("", m.opset), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(m.nodes, "sum", m.inputs, results, weights)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("parameters", [(), ("shift",), ("shift", "bias"), ("", "bias")])
+def test_a_norm_of_a_sum(parameters: tuple[str, ...]) -> None:
+    check_both(of_sum((2, 6, 4), (2, 6, 4), *parameters), 1e-5)
+    check_both(of_sum((2, 6, 4), (2, 6, 4), *parameters, outputs=("y", "", "", "total")), 1e-5)
+
+
+def test_a_norm_of_a_broadcast_sum() -> None:
+    check_both(of_sum((2, 6, 4), (1, 6, 4), "shift"), 1e-5)
+
+
+def test_what_only_training_reads() -> None:
+    with pytest.raises(UnsupportedError, match="node 'skip': SkipLayerNormalization: its mean and variance"):
+        import_onnx(of_sum((2, 6, 4), (2, 6, 4), "shift", outputs=("y", "mean", "", "")))

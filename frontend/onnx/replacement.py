@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from onnx import helper
 
-from ...net.net import Info, fresh
-from ..prepare import Network, Node
+from ..net.net import Info, fresh
+from .prepare import Network, Node
 
 
 class Replacement:
