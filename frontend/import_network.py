@@ -30,6 +30,7 @@ from .passes.fuse import fuse_operators
 from .passes.lay_out_weights import lay_out_constants
 from .passes.layout import choose_layouts
 from .passes.merge_axes import merge_axes
+from .passes.narrow_outputs import narrow_outputs
 from .passes.peephole import fuse_functions
 from .passes.precision import narrow_floats, widen_accumulators, wrap_hosts
 from .passes.send_to_host import send_to_host
@@ -53,6 +54,7 @@ def passes(precision: Precision) -> tuple[NetPass, ...]:
         NetPass(fold_movements),
         # What each engine computes, and from constants in which layout.
         NetPass(sum_products),
+        NetPass(narrow_outputs),
         NetPass(send_to_host, dtypes=("int64",) if narrowed else ("int64", "float64")),
         *((NetPass(wrap_hosts),) if narrowed else ()),
         NetPass(lay_out_constants),
