@@ -9,6 +9,10 @@ errors, rectifiers lose them. So they are not propagated by formulas but drawn, 
 with every stored value multiplied by a random ``1 + d``. The root mean square of the differences estimates the error
 of an output.
 
+What is not rounded has no error: a given number of the type that it is stored in, or a sum or product that is one
+(``1 - m`` of a mask ``m`` of zeros and ones, and the lowest number plus a score). In masks, such numbers meet factors
+that would make everything of their errors: ``(1 - m) * -3.4e38``.
+
 Both evaluations are of the same graph and neither is what the machine computes. A mistake of solver, lowering or
 simulator therefore does not enlarge what is allowed. A mistake of the importer is in the graph: if it makes the graph
 cancel more, it enlarges what is allowed, up to the ceiling from which on nothing is judged
@@ -18,12 +22,12 @@ cancel more, it enlarges what is allowed, up to the ceiling from which on nothin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ...ir.graph import FLOATS, Graph, Op, Stage
+from ...ir.graph import FLOATS, Access, Graph, Op, Stage
 from ..exact.evaluate_graph import Arrays, HostFunction, evaluate_stage, replica_inputs
 
 SAFETY = 3.0
@@ -44,10 +48,16 @@ the square of the mean) can lose digits that the graph keeps."""
 _TINY = {"bfloat16": 2.0**-134, "float16": 2.0**-25, "float32": 2.0**-150, "float64": 2.0**-150}
 """Half of the smallest positive number."""
 
+_DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 24}
+"""Binary digits of a stored number."""
+
 _QUANTISED = frozenset({"int8", "uint8"})
 
 _SELECTS = frozenset({"copy", "neg", "abs", "max", "min", "select", "clip"})
 """Functions whose result is one of their operands, which was rounded before."""
+
+_WHOLE = frozenset({"floor", "ceil", "round", "sign", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or"})
+"""Functions whose result is a whole number, which float32 holds."""
 
 
 def tolerances(
@@ -114,20 +124,19 @@ def _evaluate(
     graph: Graph, wide: Graph, given: Arrays, host: HostFunction | None, rng: np.random.Generator | None
 ) -> Arrays:
     """What one replica computes in float32, with random errors where ``graph`` rounds (``None``: without)."""
-    arrays = {
-        name: _rounded(array, UNIT_ROUNDOFF.get(graph.tensor[name].dtype, 0.0), graph.tensor[name].dtype, rng)
-        for name, array in {**wide.data, **given}.items()
-    }
+    arrays: Arrays = {}
+    for name, array in wide.data.items():
+        arrays[name] = _rounded_before(array, graph.tensor[name].dtype, rng)
+    for name, array in given.items():
+        dtype = graph.tensor[name].dtype
+        arrays[name] = _rounded(array, UNIT_ROUNDOFF.get(dtype, 0.0), dtype, rng, _is_stored(array, dtype))
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
     for position, (op, wide_op) in enumerate(zip(graph.ops, wide.ops, strict=True)):
         if op.host:
             assert host is not None, f"{op.name} needs a host kernel"
             exact = host(op, [arrays[n].astype(graph.tensor[n].dtype) for n in op.inputs])
             for name, array in zip(op.outputs, exact, strict=True):
-                dtype = graph.tensor[name].dtype
-                arrays[name] = _rounded(
-                    array.astype(wide.tensor[name].dtype), UNIT_ROUNDOFF.get(dtype, 0.0), dtype, rng
-                )
+                arrays[name] = _rounded_before(array.astype(wide.tensor[name].dtype), graph.tensor[name].dtype, rng)
         else:
             _evaluate_op(graph, op, wide_op, wide, arrays, rng)
         for name in set(op.inputs):
@@ -146,16 +155,45 @@ def _evaluate_op(
     # Several stages may write parts of one tensor: it is complete, and gets its errors, after the last of them.
     last = {stage.write.tensor: position for position, stage in enumerate(op.stages)}
     errors = dict.fromkeys(last, 0.0)
+    narrow = {name: local[name].dtype for name in last}
+    unrounded = _unrounded(op.stages, local) if rng is not None else set[str]()
+    local |= {name: local[name].astype(np.float64) for name in unrounded}
     for position, stage in enumerate(op.stages):
         name = stage.write.tensor
         with np.errstate(all="ignore"):
-            evaluate_stage(stage, local if rng is None else _as_read(stage, local, rng))
-        errors[name] = max(errors[name], _error(stage, dtypes))
-        if last[name] == position:
-            local[name] = _rounded(local[name], errors[name], dtypes[name], rng)
-            if rng is not None and dtypes[name] in _QUANTISED and _from_reals(stage, local):
-                local[name] = _one_step_off(local[name], rng)
+            if rng is None:
+                evaluate_stage(stage, local)
+            else:
+                evaluate_stage(_in_float64(stage) if name in unrounded else stage, _as_read(stage, local, rng))
+            errors[name] = max(errors[name], _error(stage, dtypes))
+            if last[name] == position:
+                exact = _is_stored(local[name], dtypes[name]) if name in unrounded else None
+                local[name] = _rounded(local[name].astype(narrow[name]), errors[name], dtypes[name], rng, exact)
+        if last[name] == position and rng is not None and dtypes[name] in _QUANTISED and _from_reals(stage, local):
+            local[name] = _one_step_off(local[name], rng)
     arrays[op.output] = local[op.output]
+
+
+def _unrounded(stages: Sequence[Stage], local: Arrays) -> set[str]:
+    """The float32 tensors all of whose elements can be computed without rounding, but for what float64 cannot hold."""
+    found = {stage.write.tensor for stage in stages if local[stage.write.tensor].dtype == np.float32}
+    known = _SELECTS | _WHOLE | _ARITHMETIC.keys() | {"fma"}
+    return found - {stage.write.tensor for stage in stages if stage.func not in known}
+
+
+_ARITHMETIC: dict[str, Callable[..., tuple[Access | float, ...]]] = {
+    "add": lambda a, b: (a, 1.0, b),
+    "sub": lambda a, b: (b, -1.0, a),
+    "mul": lambda a, b: (a, b, -0.0),  # Unlike 0, it leaves the sign of a zero as it is.
+}
+"""By function: the operands of ``fma``, which computes in float64, that give the same."""
+
+
+def _in_float64(stage: Stage) -> Stage:
+    """The same stage, which rounds nothing to float32 if what it writes is float64."""
+    if stage.func not in _ARITHMETIC or stage.combine is not None:
+        return stage
+    return replace(stage, func="fma", operands=_ARITHMETIC[stage.func](*stage.operands))
 
 
 def _from_reals(stage: Stage, local: Arrays) -> bool:
@@ -169,15 +207,15 @@ def _from_reals(stage: Stage, local: Arrays) -> bool:
 
 
 def _as_read(stage: Stage, local: Arrays, rng: np.random.Generator) -> Arrays:
-    """The tensors by name: integers that ``quant`` reads with the error that they have in float32.
+    """The tensors by name: the numbers that ``quant`` reads with the error that their product has in float32.
 
     So each number on the border between two steps takes a random one of them. Others are near it too seldom to matter.
     """
-    if stage.func != "quant":
+    source = stage.operands[0]
+    if stage.func != "quant" or not isinstance(source, Access):
         return local
-    integers = [r.tensor for r in stage.reads if local[r.tensor].dtype.kind in "iu"]
     error = UNIT_ROUNDOFF["float32"]
-    return local | {name: _rounded(local[name].astype(np.float32), error, "float32", rng) for name in integers}
+    return local | {source.tensor: _rounded(local[source.tensor].astype(np.float32), error, "float32", rng)}
 
 
 def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:
@@ -201,11 +239,39 @@ def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return moved
 
 
-def _rounded(array: np.ndarray, error: float, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
-    """With independent random errors of at most ``error``, relative, and of what ``dtype`` loses near zero."""
+def _rounded_before(array: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
+    """With the errors of an array that was rounded to ``dtype`` already, so that its numbers do not tell by how much.
+
+    If all of them end in zeros for half of their digits (0, 1, -0.5), they were not rounded: of numbers that were, few
+    do, and all only by chance.
+    """
+    if array.dtype.name not in FLOATS:
+        return array
+    with np.errstate(all="ignore"):
+        halves = np.ldexp(np.frexp(array)[0], _DIGITS[dtype] // 2)
+        short = bool((halves == np.rint(halves)).all(where=np.isfinite(array)))
+    return array if short else _rounded(array, UNIT_ROUNDOFF[dtype], dtype, rng)
+
+
+def _is_stored(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Where a number is one of ``dtype``, so that to store it rounds nothing."""
+    with np.errstate(all="ignore"):
+        return array.astype(dtype).astype(array.dtype) == array
+
+
+def _rounded(
+    array: np.ndarray, error: float, dtype: str, rng: np.random.Generator | None, exact: np.ndarray | None = None
+) -> np.ndarray:
+    """With independent random errors of at most ``error``, relative, and of what ``dtype`` loses near zero.
+
+    What is ``exact`` has none, nor has an infinity or NaN. A finite number stays finite.
+    """
     if rng is None or not error or array.dtype.name not in FLOATS:
         return array
     draws = rng.random(array.shape, np.float32) * 2 - 1
+    limits = np.finfo(array.dtype)
     with np.errstate(all="ignore"):
         most = np.maximum(np.abs(array) * np.float32(error), np.float32(_TINY[dtype]))
-        return (array + draws * most).astype(array.dtype)
+        drawn = np.clip((array + draws * most).astype(array.dtype), limits.min, limits.max)
+    kept = ~np.isfinite(array) if exact is None else exact | ~np.isfinite(array)
+    return np.where(kept, array, drawn)

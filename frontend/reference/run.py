@@ -37,8 +37,11 @@ from ..quantised.parameters import dequantised_constants
 from ..relax.convert import CLIP_INDICES, importable, is_small
 from ..relax.tir_records import kind_of, read_kernel
 from .cpu_schedule import schedule_for_cpu
+from .equal_truths import equal_truths_to_logic
+from .infinite_extremes import start_from_infinities
 from .integer_products import integer_products_to_real
 from .last_axis_resize import resize_last_axes
+from .log_sum_exp import subtract_finite_maxima
 from .nan import keep_nans, keep_nans_of_signs
 from .single_corner import resize_to_two
 from .widened_floats import NARROW, to_single_precision
@@ -110,6 +113,8 @@ class Program:
         network = prepare(model, sizes_of(model, inputs), importable, custom_results)
         if special:
             keep_nans_of_signs(network)
+        equal_truths_to_logic(network)
+        subtract_finite_maxima(network)
         dequantised_constants(network)
         integer_products_to_real(network)
         to_importable_forms(network)
@@ -123,7 +128,7 @@ class Program:
         module, self.weights = import_whole(network)
         self.macs = count_macs(module)
         with TARGET, tvm.transform.PassContext(config={"tirx.disable_assert": True}):
-            scheduled = schedule_for_cpu(module)
+            scheduled = schedule_for_cpu(start_from_infinities(module))
             built = tvm.compile(keep_nans(scheduled) if special else scheduled, TARGET)
         self.machine = relax.VirtualMachine(built, cast("Any", tvm.cpu()))
 
