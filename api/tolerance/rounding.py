@@ -242,14 +242,14 @@ def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _rounded_before(array: np.ndarray, dtype: str, rng: np.random.Generator | None) -> np.ndarray:
     """With the errors of an array that was rounded to ``dtype`` already, so that its numbers do not tell by how much.
 
-    If all of them end in zeros for half of their digits (0, 1, -0.5), they were not rounded: of numbers that were, few
-    do, and all only by chance.
+    If a third of their digits is enough for all of them (0, 1, -0.5), they were not rounded: by chance, a single number
+    looks like that once in 64 times at most, and an array never does.
     """
     if array.dtype.name not in FLOATS:
         return array
     with np.errstate(all="ignore"):
-        halves = np.ldexp(np.frexp(array)[0], _DIGITS[dtype] // 2)
-        short = bool((halves == np.rint(halves)).all(where=np.isfinite(array)))
+        digits = np.ldexp(np.frexp(array)[0], _DIGITS[dtype] // 3)
+        short = bool((digits == np.rint(digits)).all(where=np.isfinite(array)))
     return array if short else _rounded(array, UNIT_ROUNDOFF[dtype], dtype, rng)
 
 
