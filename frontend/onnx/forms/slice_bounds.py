@@ -11,10 +11,11 @@ from ..replacement import Replacement
 
 def with_inputs(node: Node, network: Network) -> list[Node]:
     """The node with its bounds as inputs. ONNX's inference has looked whether they are equally many."""
-    if len(node.inputs) > 1:
+    source, *given = node.inputs
+    if given:
         return [node]
     starts, ends = (list(cast("Sequence[int]", node.attribute(name, ()))) for name in ("starts", "ends"))
     axes = list(cast("Sequence[int]", node.attribute("axes", range(len(starts)))))
     nodes = Replacement(network, node)
     bounds = (nodes.constant(name, value) for name, value in (("starts", starts), ("ends", ends), ("axes", axes)))
-    return nodes.finish("Slice", node.inputs[0], *bounds)
+    return nodes.finish("Slice", source, *bounds)
