@@ -30,6 +30,7 @@ from .forms.second_outputs import kept, without_indices
 from .forms.single_precision import SINGLE, in_single
 from .forms.slice_bounds import with_inputs
 from .inline import MICROSOFT
+from .log_sum_exp import subtract_finite_maxima
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -45,6 +46,7 @@ def rewrite(network: Network) -> None:
 def to_importable_forms(network: Network) -> None:
     """Replace, in place, forms of operators that TVM imports as something else; those of the reference as well."""
     sums_to_additions(network)
+    subtract_finite_maxima(network)
     sort_selections(network)
     pad_pools(network)
     network.nodes = [new for node in network.nodes for new in to_importable_form(node, network)]

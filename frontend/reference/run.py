@@ -41,7 +41,6 @@ from .equal_truths import equal_truths_to_logic
 from .infinite_extremes import start_from_infinities
 from .integer_products import integer_products_to_real
 from .last_axis_resize import resize_last_axes
-from .log_sum_exp import subtract_finite_maxima
 from .nan import keep_nans, keep_nans_of_signs
 from .single_corner import resize_to_two
 from .widened_floats import NARROW, to_single_precision
@@ -114,7 +113,6 @@ class Program:
         if special:
             keep_nans_of_signs(network)
         equal_truths_to_logic(network)
-        subtract_finite_maxima(network)
         dequantised_constants(network)
         integer_products_to_real(network)
         to_importable_forms(network)

@@ -2,7 +2,7 @@
 
 It subtracts the maximum before, and -inf - -inf is no number. What is subtracted here is finite:
 
-    y = ReduceLogSumExp(x)      becomes      m = Clip(ReduceMax(x)); y = ReduceLogSum(Exp(x - m)) + m
+    y = ReduceLogSumExp(x)    becomes    m = finite(ReduceMax(x)); y = ReduceLogSum(Exp(x - m)) + m
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from onnx import helper
 
 from ...ir.graph import FLOATS
 from ..net.net import Info
-from ..onnx.inline import Node
-from ..onnx.prepare import Network
+from .inline import Node
+from .prepare import Network
 
 
 def subtract_finite_maxima(network: Network) -> None:
@@ -41,13 +41,17 @@ def _parts(node: Node, network: Network) -> list[Node]:
         return output
 
     limits = ml_dtypes.finfo(np.dtype(info.dtype))
-    bounds = tuple(
+    lowest, largest = (
         network.add_constant(name, np.array(value, info.dtype))
         for name, value in (("lowest", limits.min), ("largest", limits.max))
     )
+
+    def finite(name: str, value: str, like: Info | None = None) -> str:
+        return add("Max", name, (add("Min", f"{name} from above", (value, largest), like), lowest), like)
+
     source, *axes = node.inputs
-    most = add("Clip", "most", (add("ReduceMax", "kept maximum", node.inputs, keepdims=1), *bounds))
+    most = finite("most", add("ReduceMax", "kept maximum", node.inputs, keepdims=1))
     powers = add("Exp", "powers", (add("Sub", "less", (source, most), info),), info)
     total = add("ReduceLogSum", "logarithm", (powers, *axes), result)
-    maximum = add("Clip", "finite maximum", (add("ReduceMax", "maximum", node.inputs, result), *bounds), result)
+    maximum = finite("finite maximum", add("ReduceMax", "maximum", node.inputs, result), result)
     return [*parts, replace(node, op_type="Add", inputs=(total, maximum), attributes=())]
