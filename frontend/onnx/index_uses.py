@@ -9,7 +9,7 @@ import onnx
 
 from ...ir.custom_operators import find_operator
 from ...ir.graph import Port
-from .inline import OWN_DOMAINS
+from .operator_sets import OWN_DOMAINS
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from ...ir.custom_operators import CustomOperator, find_operator, operator_by_ke
 from ...ir.errors import UnsupportedError
 from ..library.shipped_operators import DOMAIN
 from .checks.limits import refuse, refuse_flags
+from .local_functions import adopt_opsets, give_function_defaults, keep_functions, nodes_in, rename_overloads
+from .operator_sets import OWN_DOMAINS
 
 SMALL = 4096
 """Weights up to this many elements stay in the model while its shapes are inferred (they may be shapes)."""
@@ -37,8 +39,6 @@ QUANTISED = {
     ),
 }  # fmt: skip
 """Operators on quantised tensors, and their domains; :mod:`.quantised_operators` rewrites them."""
-
-OWN_DOMAINS = ("", "ai.onnx")
 
 CUSTOM_DOMAIN = "girih.custom"
 """The domain of nodes whose operator is registered; their type is the operator's key, which no other has."""
@@ -110,15 +110,15 @@ def inline(
 
     ``with_types`` infers the types of the model's values.
     """
-    names = {id_of(n): node_name(n, i) for i, n in enumerate(model.graph.node)}
     work = onnx.ModelProto()
     work.CopyFrom(model)
     declare(work.graph, weights)
-    kept = [f for f in work.functions if find_operator(f.domain, f.name) is None]
-    del work.functions[:]
-    work.functions.extend(kept)
-    if work.functions:
-        names = inherit(names, list(work.graph.node), work := inliner.inline_local_functions(work))
+    keep_functions(work, [f for f in work.functions if find_operator(f.domain, f.name) is None])
+    rename_overloads(work)
+    # A node that is renamed is called as it was.
+    pairs = enumerate(zip(work.graph.node, model.graph.node, strict=True))
+    names = {id_of(node): node_name(original, i) for i, (node, original) in pairs}
+    names, work = without_functions(names, work)
     opset = next(o.version for o in work.opset_import if o.domain in OWN_DOMAINS)
     for _ in range(8):
         for node in work.graph.node:
@@ -157,6 +157,38 @@ def inline(
             raise UnsupportedError(f"node {node.name!r}: operator {node.op_type} is not supported")
     opsets = [*work.opset_import, onnx.helper.make_opsetid(CUSTOM_DOMAIN, 1)]
     return nodes, opsets if any(node.custom for node in nodes) else opsets[:-1]
+
+
+def without_functions(
+    names: Mapping[tuple[str, ...], str], model: onnx.ModelProto
+) -> tuple[dict[tuple[str, ...], str], onnx.ModelProto]:
+    """The model with its own functions replaced by their bodies, and the names of its nodes.
+
+    No two functions have the same domain and name. Those that no other calls go first: then all calls of a function
+    stand in the graph when its turn comes, with the attributes that the bodies around them hand on or leave out.
+    """
+    names = dict(names)
+    while model.functions:
+        functions = {(f.domain, f.name): f for f in model.functions}
+        inner = {(n.domain, n.op_type) for f in model.functions for n in nodes_in(f.node)}
+        turn = functions.keys() - inner
+        before = list(model.graph.node)
+        called: dict[tuple[str, str], onnx.FunctionProto] = {}
+        for node in nodes_in(before):
+            key = node.domain, node.op_type
+            if key in turn:
+                called[key] = functions[key]
+                give_function_defaults(node, functions[key])
+        for function in called.values():
+            adopt_opsets(function, model)
+        rest = [f for key, f in functions.items() if key not in turn]
+        if called:
+            # Beside others, whose operator sets are still their own, the inliner takes none.
+            keep_functions(model, list(called.values()))
+            model = inliner.inline_local_functions(model)
+            names = inherit(names, before, model)
+        keep_functions(model, rest)
+    return names, model
 
 
 def is_function(node: onnx.NodeProto, importable: Callable[[str], bool]) -> bool:

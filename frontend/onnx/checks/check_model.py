@@ -15,7 +15,9 @@ from onnx import checker
 
 from ....ir.custom_operators import find_operator
 from ....ir.errors import UnsupportedError, UsageError
-from ..inline import OWN_DOMAINS, node_name
+from ..inline import node_name
+from ..local_functions import nodes_in
+from ..operator_sets import OWN_DOMAINS
 
 _PACKED = frozenset({"UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2"})
 """Types of which a byte holds several elements."""
@@ -66,27 +68,42 @@ def _check_opsets(model: onnx.ModelProto) -> None:
 
 def _check_functions(model: onnx.ModelProto) -> None:
     """No function is defined twice, or calls itself through whatever others."""
-    calls: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    calls: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
     for function in model.functions:
-        key = function.domain, function.name
+        key = function.domain, function.name, function.overload
         if key in calls:
-            raise UsageError(f"the function {function.domain}.{function.name} is defined twice")
-        calls[key] = {(node.domain, node.op_type) for node in function.node}
+            overload = f"overload {function.overload!r} of the " if function.overload else ""
+            raise UsageError(f"the {overload}function {function.domain}.{function.name} is defined twice")
+        calls[key] = {_called(node) for node in nodes_in(function.node)}
     # What calls nothing that is left is no part of a cycle.
     while leaves := [key for key, callees in calls.items() if not callees & calls.keys()]:
         for key in leaves:
             del calls[key]
     if calls:
-        names = ", ".join(f"{domain}.{name}" for domain, name in calls)
+        names = ", ".join(f"{domain}.{name}{overload and ':'}{overload}" for domain, name, overload in calls)
         raise UsageError(f"functions call themselves, which ONNX does not allow: {names}")
 
 
+def _called(node: onnx.NodeProto) -> tuple[str, str, str]:
+    """The domain, name and overload of the function that the node calls, if it calls one."""
+    return node.domain, node.op_type, node.overload
+
+
 def _check_calls(model: onnx.ModelProto) -> None:
-    """Calls of functions have no more inputs and outputs than these."""
-    functions = {(function.domain, function.name): function for function in model.functions}
+    """Calls of functions are of overloads that there are, with no more inputs and outputs than these."""
+    functions = {(function.domain, function.name, function.overload): function for function in model.functions}
+    overloads: dict[tuple[str, str], list[str]] = {}
+    for domain, name, overload in functions:
+        overloads.setdefault((domain, name), []).append(overload)
     for number, node in enumerate(node for part in (model.graph, *model.functions) for node in part.node):
-        function = functions.get((node.domain, node.op_type))
+        function = functions.get(_called(node))
         if function is None:
+            known = overloads.get((node.domain, node.op_type))
+            if known and find_operator(node.domain, node.op_type) is None:
+                raise UsageError(
+                    f"node {node_name(node, number)!r} calls the overload {node.overload!r} of "
+                    f"{node.domain}.{node.op_type}, of which the model has only {_listed(known)}; call one of these"
+                )
             continue
         for side, given, taken in (("inputs", node.input, function.input), ("outputs", node.output, function.output)):
             if len(given) > len(taken):

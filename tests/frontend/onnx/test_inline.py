@@ -67,8 +67,8 @@ def test_attributes_of_functions_that_a_call_leaves_out(call: str, functions: li
 
 def test_values_of_nested_functions_that_are_called_alike() -> None:
     inner = function_of("Inner <a: float = 0.3>(x) => (y)", "t = LeakyRelu <alpha: float = @a> (x) y = Neg (t)")
-    outer = function_of("Outer (x) => (y)", "t = local.Inner (x) s = local.Inner <a: float = 0.7> (t) y = Add (t, s)")
-    check_both(model_of("t = local.Outer (x) s = local.Outer (t) y = Mul (t, s)", inner, outer), 1e-6)
+    outer = function_of("Outer (x) => (y)", "t = local.Inner (x) s = local.Inner <a: float = 0.7> (t) y = Sub (t, s)")
+    check_both(model_of("t = local.Outer (x) s = local.Outer (t) y = Add (t, s)", inner, outer), 1e-6)
 
 
 @pytest.mark.parametrize(("of_function", "of_model"), [(17, 18), (18, 17), (13, 21)])
@@ -125,22 +125,34 @@ def test_function_that_nothing_calls_may_be_of_any_operator_set() -> None:
 OVERLOADS = (
     function_of("F (x) => (y)", "y = Relu (x)", overload="a"),
     function_of("F <alpha: float = 0.2>(x) => (y)", "y = LeakyRelu <alpha: float = @alpha> (x)", overload="b"),
-    function_of("F (x) => (y)", "t = local.F:b (x) y = Neg (t)"),
+    function_of("F (x) => (y)", "y = Neg (x)"),
 )
 
 
-@pytest.mark.parametrize("call", ["y = local.F:a (x)", "y = local.F:b (x)", "y = local.F (x)"])
+@pytest.mark.parametrize("call", ["F:a", "F:b", "F"])
 def test_overloads_of_a_function(call: str) -> None:
-    check_both(model_of(call, *OVERLOADS), 1e-6)
+    check_both(model_of(f"t = local.F (x) y = local.{call} (t)", *OVERLOADS), 1e-6)
+
+
+def negative_parts(model: onnx.ModelProto) -> bool:
+    """Whether the model computes -max(x, 0). ONNX Runtime takes one overload for another inside a function, or hangs."""
+    inputs = random_inputs(model)
+    got = evaluate_graph(import_onnx(model), inputs, run_on_host)["y"]
+    return np.array_equal(got, -np.maximum(inputs["x"], 0))
+
+
+@pytest.mark.parametrize("caller", ["F", "G"])
+def test_overload_that_another_function_calls(caller: str) -> None:
+    body = "t = local.F:a (x) y = Neg (t)"
+    assert negative_parts(
+        model_of(f"y = local.{caller} (x)", *OVERLOADS[:2], function_of(f"{caller} (x) => (y)", body))
+    )
 
 
 def test_overload_and_a_function_that_is_called_like_both() -> None:
-    model = model_of("t = local.F:a (x) y = local.G (t)", *OVERLOADS[:2], function_of("G (x) => (y)", "y = Neg (x)"))
+    model = model_of("t = local.F:a (x) y = local.G (t)", OVERLOADS[0], function_of("G (x) => (y)", "y = Neg (x)"))
     model.functions[-1].name = model.graph.node[-1].op_type = "F:a"
-    graph = import_onnx(model)
-    inputs = random_inputs(model)
-    expected = -np.maximum(inputs["x"], 0)
-    assert np.array_equal(evaluate_graph(graph, inputs, run_on_host)["y"], expected)
+    assert negative_parts(model)
 
 
 @pytest.mark.parametrize("call", ["local.F:c", "local.F"])
