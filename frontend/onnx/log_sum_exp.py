@@ -2,14 +2,13 @@
 
 It subtracts the maximum before, and -inf - -inf is no number. What is subtracted here is finite:
 
-    y = ReduceLogSumExp(x)    becomes    m = finite(ReduceMax(x)); y = ReduceLogSum(Exp(x - m)) + m
+    y = ReduceLogSumExp(x)    becomes    m = ReduceMax(x), or 0 if that is infinite; y = ReduceLogSum(Exp(x - m)) + m
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 from onnx import helper
 
@@ -40,14 +39,14 @@ def _parts(node: Node, network: Network) -> list[Node]:
             network.infos[output] = like
         return output
 
-    limits = ml_dtypes.finfo(np.dtype(info.dtype))
-    lowest, largest = (
-        network.add_constant(name, np.array(value, info.dtype))
-        for name, value in (("lowest", limits.min), ("largest", limits.max))
+    infinity, zero = (
+        network.add_constant(name, np.array(value, info.dtype)) for name, value in (("infinity", np.inf), ("zero", 0))
     )
 
     def finite(name: str, value: str, like: Info | None = None) -> str:
-        return add("Max", name, (add("Min", f"{name} from above", (value, largest), like), lowest), like)
+        size = add("Abs", f"{name} size", (value,), like)
+        infinite = add("Equal", f"{name} is not", (size, infinity), None if like is None else Info(like.shape, "bool"))
+        return add("Where", name, (infinite, zero, value), like)
 
     source, *axes = node.inputs
     most = finite("most", add("ReduceMax", "kept maximum", node.inputs, keepdims=1))

@@ -12,6 +12,9 @@ EXTENDED = frozenset(
 )  # fmt: skip
 """Operators to which operator sets add attributes that change nothing where a node leaves them out."""
 
+CHANGED = {"PRelu": 7}
+"""Operators of which only the meaning changed, and the set from which on: a slope belongs to channels before."""
+
 
 def means_the_same(node: onnx.NodeProto, first: int, second: int) -> bool:
     """Whether a node of ONNX computes the same in two operator sets, so far as it is valid in both.
@@ -24,6 +27,8 @@ def means_the_same(node: onnx.NodeProto, first: int, second: int) -> bool:
     old, new = (onnx.defs.get_schema(node.op_type, version, "") for version in known)
     if old.since_version == new.since_version:
         return True
+    if min(first, second) < CHANGED.get(node.op_type, 0) <= max(first, second):
+        return False
     if signature(old) != signature(new):
         return False
     before, after = attributes_of(old), attributes_of(new)

@@ -183,7 +183,7 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     graph = model.graph
     del graph.node[:]
     for node in network.nodes:
-        graph.node.append(_inferable(node))
+        graph.node.extend(_inferable(node))
     declare(graph, network.constants)
     outputs = {value.name for value in graph.output}
     for name in (o for node in network.nodes if node.custom for o in node.outputs if o in network.infos):
@@ -206,15 +206,16 @@ def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
     return infos
 
 
-def _inferable(node: Node) -> onnx.NodeProto:
+def _inferable(node: Node) -> list[onnx.NodeProto]:
     """What ONNX is to infer for a node.
 
     Its inference, where it is strict, knows no type for what a GroupNormalization makes, which is that of its input. So
-    is that of ONNX Runtime's SkipLayerNormalization, which ONNX knows nothing of.
+    is that of ONNX Runtime's SkipLayerNormalization, and that of its fourth result; ONNX knows nothing of it.
     """
     if (node.domain, node.op_type) in (("", "GroupNormalization"), (MICROSOFT, "SkipLayerNormalization")):
-        return onnx.helper.make_node("Identity", node.inputs[:1], node.outputs, name=node.name)
-    return proto_of(node)
+        outputs = [name for name in (*node.outputs[:1], *node.outputs[3:4]) if name]
+        return [onnx.helper.make_node("Identity", node.inputs[:1], [name], name=node.name) for name in outputs]
+    return [proto_of(node)]
 
 
 def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> dict[str, Info]:

@@ -11,8 +11,8 @@ ArgMax is the first position (or the last) that is not less than the maximum:
 
     y[i] = min over d of (x[i, d] < max over e of x[i, e] ? size : d)
 
-TVM starts from position -1 and the lowest number, and stays there if there is nothing larger. Where there is a NaN, the
-position is that of any.
+TVM starts from position -1 and the lowest number, and stays there if there is nothing larger. Where there is a NaN, it
+is the first position (or the last).
 """
 
 from __future__ import annotations

@@ -96,6 +96,7 @@ def test_functions_of_several_operator_sets_call_each_other() -> None:
         (13, 18, "y = ReduceMean <axes: ints = [1]> (x)", "ReduceMean"),
         (12, 18, "t = Relu (x) y = Softmax <axis: int = 0> (t)", "Softmax"),
         (18, 17, "y = Mish (x)", "Mish"),
+        (6, 18, "y = PRelu (x, x)", "PRelu"),
         (
             18,
             13,

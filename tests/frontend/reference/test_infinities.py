@@ -122,3 +122,10 @@ def test_equal_truths(build: Callable[[], onnx.ModelProto]) -> None:
         found = reference_outputs(model, inputs).outputs[name]
         assert found.dtype == right.dtype == bool
         np.testing.assert_array_equal(found, right)
+
+
+def test_a_logarithm_of_a_sum_is_one_operator_with_its_neighbours() -> None:
+    m = Model()
+    x = m.node("Relu", m.input("x", 8, 64))
+    graph = import_onnx(m.build(m.node("Sub", x, m.node("ReduceLogSumExp", x, axes=[1], keepdims=1))))
+    assert len(graph.ops) == 1

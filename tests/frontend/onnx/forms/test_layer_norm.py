@@ -47,11 +47,27 @@ def of_sum(shape: Shape, skip: Shape, *parameters: str, outputs: tuple[str, ...]
     m.node("SkipLayerNormalization", x, s, scale, *rest, outputs=outputs, domain="com.microsoft", epsilon=1e-3)
     m.nodes[-1].name = "skip"
     m.node("ArgMax", "y", outputs=["most"], axis=-1)
-    results = [helper.make_empty_tensor_value_info(name) for name in ("most", *filter(None, outputs))]
+    return built(m, "most", *filter(None, outputs))
+
+
+def built(m: Model, *outputs: str) -> onnx.ModelProto:
+    """The model, with ONNX Runtime's operators."""
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     weights = [numpy_helper.from_array(array, name) for name, array in m.weights.items()]
     opsets = [helper.make_opsetid("", m.opset), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph(m.nodes, "sum", m.inputs, results, weights)
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def test_norms_whose_sums_go_on() -> None:
+    """The residual path of a transformer: each sum is what the next one adds to."""
+    m = Model(14)
+    x, s, scale = m.input("x", 2, 6, 4), m.input("s", 2, 6, 4), m.weight("scale", 4)
+    for i in range(3):
+        y, total = f"y{i}", f"total{i}"
+        m.node("SkipLayerNormalization", x, s, scale, outputs=(y, "", "", total), domain="com.microsoft", epsilon=1e-3)
+        x, s = total, m.node("Transpose", m.node("Transpose", y, perm=[0, 2, 1]), perm=[0, 2, 1])
+    check_both(built(m, m.node("Transpose", x, perm=[2, 0, 1]), s), 1e-5)
 
 
 @pytest.mark.parametrize("parameters", [(), ("shift",), ("shift", "bias"), ("", "bias")])
