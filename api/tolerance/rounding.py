@@ -176,9 +176,9 @@ def _evaluate_op(
 
 def _unrounded(stages: Sequence[Stage], local: Arrays) -> set[str]:
     """The float32 tensors all of whose elements can be computed without rounding, but for what float64 cannot hold."""
-    found = {stage.write.tensor for stage in stages if local[stage.write.tensor].dtype == np.float32}
+    written = {stage.write.tensor for stage in stages if local[stage.write.tensor].dtype == np.float32}
     known = _SELECTS | _WHOLE | _ARITHMETIC.keys() | {"fma"}
-    return found - {stage.write.tensor for stage in stages if stage.func not in known}
+    return written - {stage.write.tensor for stage in stages if stage.func not in known}
 
 
 _ARITHMETIC: dict[str, Callable[..., tuple[Access | float, ...]]] = {

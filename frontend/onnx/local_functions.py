@@ -33,7 +33,7 @@ def nodes_in(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def rename_overloads(model: onnx.ModelProto) -> None:
     """Give each overload of a function a name of its own, so that a domain and a name tell which one it is."""
-    taken = {f.name for f in model.functions} | {n.op_type for n in all_nodes(model)}
+    taken = {f.name for f in model.functions} | {n.op_type for n in _all_nodes(model)}
     renamed: dict[tuple[str, str, str], str] = {}
     for function in model.functions:
         if function.overload:
@@ -41,14 +41,14 @@ def rename_overloads(model: onnx.ModelProto) -> None:
             function.name = renamed[key] = fresh(f"{function.name}:{function.overload}", taken)
             function.ClearField("overload")
             taken.add(function.name)
-    for node in all_nodes(model):
+    for node in _all_nodes(model):
         name = renamed.get((node.domain, node.op_type, node.overload))
         if name is not None:
             node.op_type = name
             node.ClearField("overload")
 
 
-def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def _all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes of the graph and of the functions, and those of the bodies of control flow in them."""
     for part in (model.graph, *model.functions):
         yield from nodes_in(part.node)

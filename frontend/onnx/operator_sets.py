@@ -6,13 +6,13 @@ import onnx
 
 OWN_DOMAINS = ("", "ai.onnx")
 
-EXTENDED = frozenset(
+_EXTENDED = frozenset(
     {"ArgMax", "ArgMin", "AveragePool", "Cast", "CastLike", "Constant", "DequantizeLinear", "GatherND", "LpPool",
      "MaxPool", "QuantizeLinear", "Reshape", "ScatterElements", "ScatterND", "Shape", "TopK"}
 )  # fmt: skip
 """Operators to which operator sets add attributes that change nothing where a node leaves them out."""
 
-CHANGED = {"PRelu": 7}
+_CHANGED = {"PRelu": 7}
 """Operators of which only the meaning changed, and the set from which on: a slope belongs to channels before."""
 
 
@@ -27,27 +27,27 @@ def means_the_same(node: onnx.NodeProto, first: int, second: int) -> bool:
     old, new = (onnx.defs.get_schema(node.op_type, version, "") for version in known)
     if old.since_version == new.since_version:
         return True
-    if min(first, second) < CHANGED.get(node.op_type, 0) <= max(first, second):
+    if min(first, second) < _CHANGED.get(node.op_type, 0) <= max(first, second):
         return False
-    if signature(old) != signature(new):
+    if _signature(old) != _signature(new):
         return False
-    before, after = attributes_of(old), attributes_of(new)
+    before, after = _attributes_of(old), _attributes_of(new)
     if before == after:
         return True
     added = before.keys() ^ after.keys()
     return (
-        node.op_type in EXTENDED
+        node.op_type in _EXTENDED
         and all(before[name] == after[name] for name in before.keys() & after.keys())
         and not added & {a.name for a in node.attribute}
     )
 
 
-def signature(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+def _signature(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
     """Which inputs and outputs an operator has, and whether ONNX deprecates it."""
     ports = [[port.option for port in side] for side in (schema.inputs, schema.outputs)]
     return schema.deprecated, *ports, schema.min_input, schema.max_input, schema.min_output, schema.max_output
 
 
-def attributes_of(schema: onnx.defs.OpSchema) -> dict[str, tuple[object, ...]]:
+def _attributes_of(schema: onnx.defs.OpSchema) -> dict[str, tuple[object, ...]]:
     """The types and defaults of an operator's attributes."""
     return {n: (a.type, a.required, a.default_value.SerializeToString()) for n, a in schema.attributes.items()}

@@ -19,18 +19,17 @@ from ..net.dataflow import Dataflow
 from ..net.net import Info, fresh
 from .forms.auto_pad import pad_pools
 from .forms.empty_parts import divided, joined
-from .forms.empty_reductions import ELEMENTWISE, without_axes
 from .forms.layer_norm import of_sum, scaled_apart
 from .forms.lrn import expand_even_lrn
 from .forms.partial_scatter import scattered
 from .forms.positions import chosen, extreme, hardmax
 from .forms.powers import of_one_type
+from .forms.reductions import ELEMENTWISE, with_finite_maximum, without_axes
 from .forms.resizing import resized
 from .forms.second_outputs import kept, without_indices
 from .forms.single_precision import SINGLE, in_single
 from .forms.slice_bounds import with_inputs
 from .inline import MICROSOFT
-from .log_sum_exp import subtract_finite_maxima
 from .prepare import Network, Node
 from .transposed import phases_to_channels
 
@@ -46,7 +45,6 @@ def rewrite(network: Network) -> None:
 def to_importable_forms(network: Network) -> None:
     """Replace, in place, forms of operators that TVM imports as something else; those of the reference as well."""
     sums_to_additions(network)
-    subtract_finite_maxima(network)
     sort_selections(network)
     pad_pools(network)
     network.nodes = [new for node in network.nodes for new in to_importable_form(node, network)]
@@ -65,6 +63,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     "MaxPool": without_indices,
     "OneHot": chosen,
     "Pow": of_one_type,
+    "ReduceLogSumExp": with_finite_maximum,
     "Slice": with_inputs,
     "Split": divided,
 }

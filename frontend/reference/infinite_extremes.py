@@ -6,47 +6,35 @@ leaves every number what it is.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import tvm
-from tvm import tirx
 
 from ...ir.graph import FLOATS
+from .stored_kernels import Nodes, rewrite_kernels
 
 
 def start_from_infinities(module: Any) -> Any:
     """Rewrite every maximum and minimum of floats over axes, and the padding of pools, in the module's kernels."""
-    for gvar, func in list(module.functions.items()):
-        if isinstance(func, tirx.PrimFunc):
-            module.update_func(gvar, _started(func))
-    return module
+    return rewrite_kernels(module, _start)
 
 
-def _started(func: Any) -> Any:
-    # As in :mod:`.nan`, a node is replaced where it is stored.
-    text = tvm.ir.save_json(func)
-    if "prim.Max" not in text and "prim.Min" not in text:
-        return func
-    stored = json.loads(text)
-    nodes: list[dict[str, Any]] = stored["nodes"]
-    reductions = [n["data"] for n in nodes if n["type"] == "s_tir.SBlock" and _kind(nodes, n["data"]) == "maximum"]
-    if not reductions:
-        return func
-    stores = [nodes[block["init"]]["data"] for block in reductions]
-    for store in stores:
+def _start(nodes: Nodes) -> bool:
+    blocks = [node["data"] for node in nodes if node["type"] == "s_tir.SBlock"]
+    reductions = [block for block in blocks if _kind(nodes, block) == "maximum"]
+    for store in [nodes[block["init"]]["data"] for block in reductions]:
         store["value"] = _infinite(nodes, store["value"])
     # Only a pool has padding in its own kernel, of the number that it starts from.
-    for block in (n["data"] for n in nodes if n["type"] == "s_tir.SBlock" and _kind(nodes, n["data"]) == "padding"):
-        arguments = nodes[nodes[nodes[block["body"]]["data"]["value"]]["data"]["args"]]["data"]
-        arguments[2] = _infinite(nodes, arguments[2])
-    return tvm.ir.load_json(json.dumps(stored))
+    for block in blocks if reductions else []:
+        if _kind(nodes, block) == "padding":
+            arguments = nodes[nodes[nodes[block["body"]]["data"]["value"]]["data"]["args"]]["data"]
+            arguments[2] = _infinite(nodes, arguments[2])
+    return bool(reductions)
 
 
-def _kind(nodes: list[dict[str, Any]], block: dict[str, Any]) -> str:
+def _kind(nodes: Nodes, block: dict[str, Any]) -> str:
     """What a block computes, as far as it matters: "maximum" (or minimum) over axes, "padding", or ""."""
     body, start = nodes[block["body"]], nodes[block["init"]]
     if body["type"] != "tirx.BufferStore":
@@ -58,7 +46,7 @@ def _kind(nodes: list[dict[str, Any]], block: dict[str, Any]) -> str:
     return "padding" if value["type"] == "ir.Call" and name.startswith("pad_temp") else ""
 
 
-def _infinite(nodes: list[dict[str, Any]], index: int) -> int:
+def _infinite(nodes: Nodes, index: int) -> int:
     """The node of an infinity if ``index`` is that of the lowest or largest finite number of its type; else itself."""
     node = nodes[index]
     if node["type"] != "ir.FloatImm":

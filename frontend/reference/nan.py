@@ -7,17 +7,14 @@ here it is the NaN.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
-
-import tvm
-from tvm import tirx
 
 from ...ir.graph import FLOATS
 from ..net.net import Info
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
+from .stored_kernels import Nodes, rewrite_kernels
 
 _BETTER = {"prim.Max": "prim.GT", "prim.Min": "prim.LT"}
 """TVM's JSON: the node of a choice, and that of the comparison which decides it."""
@@ -25,10 +22,7 @@ _BETTER = {"prim.Max": "prim.GT", "prim.Min": "prim.LT"}
 
 def keep_nans(module: Any) -> Any:
     """Rewrite every float maximum and minimum in the module's kernels."""
-    for gvar, func in list(module.functions.items()):
-        if isinstance(func, tirx.PrimFunc):
-            module.update_func(gvar, _kept(func))
-    return module
+    return rewrite_kernels(module, _keep)
 
 
 def keep_nans_of_signs(network: Network) -> None:
@@ -49,13 +43,10 @@ def _sign(node: Node, network: Network) -> list[Node]:
     ]
 
 
-def _kept(func: Any) -> Any:
-    # A node is replaced where it is stored, because this version of TVM has no rewriting of expressions in Python.
-    stored = json.loads(tvm.ir.save_json(func))
-    nodes: list[dict[str, Any]] = stored["nodes"]
+def _keep(nodes: Nodes) -> bool:
     choices = [node for node in nodes if node["type"] in _BETTER and _is_float(nodes, node)]
     if not choices:
-        return func
+        return False
 
     def put(node: dict[str, Any]) -> int:
         nodes.append(node)
@@ -77,8 +68,8 @@ def _kept(func: Any) -> Any:
         either = add("prim.Or", span=nothing, ty=truth, a=better, b=strange)
         node["type"] = "prim.Select"
         node["data"] = {"span": nothing, "ty": data["ty"], "condition": either, "true_value": a, "false_value": b}
-    return tvm.ir.load_json(json.dumps(stored))
+    return True
 
 
-def _is_float(nodes: list[dict[str, Any]], node: dict[str, Any]) -> bool:
+def _is_float(nodes: Nodes, node: dict[str, Any]) -> bool:
     return str(nodes[node["data"]["ty"]]["data"]["dtype"]).startswith("float")

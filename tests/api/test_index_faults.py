@@ -70,13 +70,13 @@ def test_inputs_that_are_indices_are_checked_first() -> None:
         package.run(inputs([0, 1, 2, 10, 11]))
 
 
-def test_the_position_of_an_extreme_of_a_vector() -> None:
-    """It is a scalar."""
-    network = """<ir_version: 8, opset_import: ["": 17]> g (float[7] x) => (int64 y)
+def test_indices_of_a_vector_are_checked() -> None:
+    """Its position is a scalar between two nodes of one host kernel: no engine has 64 bits."""
+    network = """<ir_version: 8, opset_import: ["": 17]> g (double[7] x) => (int64 y)
         { y = ArgMax <axis = 0, keepdims = 0, select_last_index = 1> (x) }"""
     compiled = girih.compile(parser.parse_model(network), target="tiny", strategy="graphturbo", cache=False)
-    result = compiled.run({"x": np.array([1, 5, 2, 5, 0, 5, 3], np.float32)}, check="exact")
-    assert result.outputs["y"] == 5
+    result = compiled.run({"x": np.array([1, 5, 2, 5, 0, 5, 3], np.float64)}, check="exact")
+    assert compiled.graph.ops[0].host and result.outputs["y"] == 5
 
 
 def test_sums_of_computed_indices_are_checked() -> None:

@@ -76,17 +76,17 @@ def check_rows(op_type: str, dtype: str, opset: int, **attributes: int) -> None:
     values = rows(dtype)
     node = helper.make_node(op_type, ["x"], ["y"], **attributes)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    made = kind if op_type == "Hardmax" else TensorProto.INT64
-    ports = [helper.make_tensor_value_info("x", kind, values.shape)], [helper.make_tensor_value_info("y", made, None)]
+    result = kind if op_type == "Hardmax" else TensorProto.INT64
+    ports = [helper.make_tensor_value_info("x", kind, values.shape)], [helper.make_tensor_value_info("y", result, None)]
     model = helper.make_model(
         helper.make_graph([node], "rows", *ports), opset_imports=[helper.make_opsetid("", opset)], ir_version=8
     )
     (expected,) = onnxruntime_outputs(model, {"x": values}).values()
     graph = import_onnx(model)
-    found = evaluate_graph(graph, {"x": values}, run_on_host)["y"]
-    np.testing.assert_array_equal(found, expected)
+    positions = evaluate_graph(graph, {"x": values}, run_on_host)["y"]
+    np.testing.assert_array_equal(positions, expected)
     np.testing.assert_array_equal(reference_outputs(model, {"x": values}).outputs["y"], expected)
-    assert found.dtype == expected.dtype
+    assert positions.dtype == expected.dtype
     assert not any(op.host for op in graph.ops)
 
 
