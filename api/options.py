@@ -76,16 +76,17 @@ class CompileOptions:
 
 
 def number_of_jobs(jobs: int | None) -> int:
-    """The processes that may work at one time; :class:`UsageError` for fewer than one.
+    """The processes that may work at one time, at most one for each core; :class:`UsageError` for fewer than one.
 
     By default as many as the environment variable ``GIRIH_JOBS`` says, or else one for each core.
     """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if jobs is None and (text := os.environ.get("GIRIH_JOBS")):
-        if not re.fullmatch("[0-9]{1,6}", text) or int(text) < 1:
+        if not re.fullmatch("0*[1-9][0-9]{0,17}", text):
             raise UsageError(f"GIRIH_JOBS is {text!r}, which makes no sense; give 1 or more")
-        return int(text)
+        return min(cores, int(text))
     if jobs is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores
     if whole("jobs", jobs) < 1:
         raise UsageError(f"jobs {jobs} makes no sense; give 1 or more")
-    return whole("jobs", jobs)
+    return min(cores, whole("jobs", jobs))

@@ -24,7 +24,8 @@ def plan(
     a judge, predictions are believed. ``tasks`` gives the instructions of a plan; without them, its queues keep the
     order of operators and tiles.
 
-    ``jobs``: how many processes solve what is independent; the plan is the same with any number of them.
+    ``jobs``: how many processes solve what is independent, where the timeout pays for starting them; the plan is the
+    same with any number of them.
 
     What is minimised is the options' to say: cycles, or bytes of a memory.
 
@@ -35,10 +36,10 @@ def plan(
     from .goals.least_memory import plan_for_least_memory
     from .loop.search import solve_plan
     from .order.decide import with_order
-    from .parallel.workers import Workers
+    from .parallel.workers import Workers, worth_starting
 
     goal, _, memory = options.minimise.partition(":")
-    with closing(Workers(graph, jobs)) as workers:
+    with closing(Workers(graph, jobs if worth_starting(options.timeout) else 1)) as workers:
         if goal == "peak":
             planned = plan_for_least_memory(graph, machine, memory, options, progress, judge)
         else:

@@ -138,6 +138,17 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(questions, name, 0)
     for name in ("FEWEST_ALTERNATIVES", "FEWEST_OPERATORS", "FEWEST_SLOTS"):
         monkeypatch.setattr(plan_questions, name, 0)
+    monkeypatch.setattr(parallel_workers, "WORTH_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("eager")
+def test_what_is_over_soon_starts_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything worth asking workers, a timeout in which starting them takes longer than they save has none."""
+    started: list[int] = []
+    monkeypatch.setattr(Workers, "_start", lambda self: started.append(self.jobs))
+    monkeypatch.setattr(parallel_workers, "WORTH_SECONDS", 1.0)
+    assert planned(2, timeout=0.9).plan and not started
+    assert planned(2, timeout=1.0).plan and started
 
 
 @pytest.mark.usefixtures("eager")
@@ -196,13 +207,16 @@ def test_changes_of_plans_are_the_same_with_workers(
 
 
 def test_the_number_of_jobs_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     monkeypatch.setenv("GIRIH_JOBS", "5")
     assert number_of_jobs(None) == 5 and number_of_jobs(3) == 3
+    monkeypatch.setenv("GIRIH_JOBS", "1000000")
+    assert number_of_jobs(None) == number_of_jobs(10**12) == 6
     for wrong in ("0", "many", "-1"):
         monkeypatch.setenv("GIRIH_JOBS", wrong)
         with pytest.raises(UsageError, match=f"GIRIH_JOBS is '{wrong}', which makes no sense"):
             number_of_jobs(None)
     monkeypatch.delenv("GIRIH_JOBS")
-    assert number_of_jobs(None) >= 1
+    assert number_of_jobs(None) == 6
     with pytest.raises(UsageError, match="jobs 0 makes no sense"):
         number_of_jobs(0)
