@@ -171,11 +171,13 @@ class Planned:
     """The plan, and how it was found.
 
     ``rival``: another plan that is predicted to take hardly more, and may take fewer with an order of queues.
+    ``first``: that of the heuristics, if another one was predicted to be better.
     """
 
     plan: Plan
     log: SolveLog
     rival: Plan | None = None
+    first: Plan | None = None
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:

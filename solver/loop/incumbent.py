@@ -59,6 +59,8 @@ class Incumbent:
         self.best: Best | None = None
         self._former: list[Plan] = []
         """What was the best before and is nearly as good by prediction, in that order."""
+        self._first: Plan | None = None
+        """The first of all, that of the heuristics where there is one."""
 
     @property
     def is_over(self) -> bool:
@@ -102,6 +104,7 @@ class Incumbent:
             candidate, better = self._judged(candidate, before)
         if better:
             self.best = candidate
+            self._first = self._first or candidate.plan
             former = [*self._former, *([before.plan] if before is not None else ())]
             self._former = [plan for plan in former if self._is_close(plan)]
         self._log(iteration, candidate, better, origin)
@@ -164,7 +167,8 @@ class Incumbent:
     def planned(self, ending: Ending, unpaid: tuple[str, ...]) -> Planned:
         """The best plan with the log; ``ending`` unless the user or the clock ended it."""
         assert self.best is not None
-        return Planned(self.best.plan, self.record.log(ending, unpaid), self._rival(self.best))
+        first = None if self.best.simulated or self._first is self.best.plan else self._first
+        return Planned(self.best.plan, self.record.log(ending, unpaid), self._rival(self.best), first)
 
     def _is_close(self, plan: Plan) -> bool:
         """Whether a plan without a simulation is predicted to take hardly more than the best."""

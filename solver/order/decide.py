@@ -1,4 +1,8 @@
-"""Whether a plan gets an order of queues: if the timeout pays for it, and if it then takes fewer cycles."""
+"""Whether a plan gets an order of queues: if the timeout pays for it, and if it then takes fewer cycles.
+
+Where there are simulations, they also say whether the plan is better than the first one of the search, as it was
+predicted to be.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +32,14 @@ def with_order(
     workers: Workers | None = None,
 ) -> Planned:  # fmt: skip
     """The plan, or its rival, with an order of queues; the plan as it is if none takes fewer cycles, by the judge or
-    else by the schedule.
+    else by the schedule; the first plan if the judge says that it takes fewer than that.
 
     The timeout has to pay for a lowering and a simulation. The walk through the plan, most of a lowering, serves the
     order and, unless a rival is chosen, both simulations and the program that is kept; the second simulation is not
     counted. An interrupt keeps the order after the last whole pass of windows if it comes while one is solved, else the
     plan as it is; so does the clock where cycles are not what is minimised.
     """
-    plan, log, rival = planned.plan, planned.log, planned.rival
+    plan, log, rival, first = planned.plan, planned.log, planned.rival, planned.first
     planned = Planned(plan, log)
     if options.strategy != "solver" or "queue-order" in options.disabled or plan.barrier or log.status == "interrupted":
         return planned
@@ -53,28 +57,36 @@ def with_order(
             attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted", unpaid=()))
+    ordering, better = attempt.ordering, None
+    interrupted = ordering.interrupted
+    try:
+        if first is not None and not interrupted:
+            better = _if_better(first, attempt.best, graph, options, judge)
+    except KeyboardInterrupt:
+        interrupted = True
     took = time.perf_counter() - began
-    ordering = attempt.ordering
     note = "interrupted" if ordering.interrupted else "the order of operators and tiles is as good"
     if attempt.gained:
         note = _note(ordering)
         note += "; of another plan, which was predicted to take hardly more" if attempt.candidate is not plan else ""
+    if better is not None:
+        note += f"; but the first plan takes fewer cycles when simulated, {better.cycles:,}"
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
-    if ordering.interrupted:
+    if interrupted:
         log = replace(log, status="interrupted", unpaid=())
     elif ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
     if progress is not None:
-        message = f"{attempt.gained:,} cycles fewer" if attempt.gained else note
+        message = f"{attempt.gained:,} cycles fewer" if attempt.gained and better is None else note
         solved = ordering.solved
         seconds = log.seconds or 0.0
         try:
             progress(Progress("order", solved.status, solved.objective, solved.bound, seconds, message, "cycles"))
         except KeyboardInterrupt:
             log = replace(log, status="interrupted", unpaid=())
-    return Planned(attempt.best, log)
+    return Planned(better or attempt.best, log)
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,23 @@ def _attempt(
     ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
     better, gained = _better(best, ordered_plan(candidate, hint.problem.tasks, ordering), ordering, judge)
     return _Attempt(candidate, ordering, better, gained)
+
+
+def _if_better(first: Plan, best: Plan, graph: Graph, options: Options, judge: Judge | None) -> Plan | None:
+    """The first plan with its simulated cycles, if it takes fewer than the best plan, simulated.
+
+    It is simulated only if the timeout pays for that, and the prediction for it leaves open which of both is better.
+    """
+    if judge is None or options.minimise != "cycles":
+        return None
+    cycles = judge(best) if best.cycles_simulated is None else best.cycles_simulated
+    if first.cycles_predicted >= cycles or judging_seconds(graph, first) > options.timeout:
+        return None
+    try:
+        simulated = judge(first)
+    except (InfeasibleError, UnsupportedError):
+        return None
+    return replace(first, cycles_simulated=simulated) if simulated < cycles else None
 
 
 def _candidates(

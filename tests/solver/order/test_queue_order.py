@@ -157,6 +157,34 @@ def test_a_rival_is_no_better_than_its_simulation() -> None:
     assert with_order(Planned(best, log, rival), graph, options, None, cycles, without_rivals).plan == alone
 
 
+def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() -> None:
+    """It is simulated only if its prediction is below what the best plan really takes, and the timeout pays for it."""
+    graph, plain, lowerer, said = network(), planned("queue-order"), Lowerer(network(), TINY), list[Progress]()
+    options, log, cycles = Options(2 * judging_seconds(graph, plain)), SolveLog((), None), judge(lowerer)
+    alone = with_order(Planned(plain, log), graph, options, None, cycles, lowerer.tasks).plan
+    first = replace(plain, seed=plain.seed + 1, cycles_predicted=alone.cycles - 1)
+    takes = {"cycles": alone.cycles - 2}
+    simulated: list[bool] = []
+
+    def judged(plan: Plan) -> int:
+        simulated.append(plan.seed == first.seed)
+        return takes["cycles"] if plan.seed == first.seed else cycles(plan)
+
+    def answer(first: Plan, options: Options = options) -> tuple[Plan, str]:
+        simulated.clear()
+        answer = with_order(Planned(plain, log, first=first), graph, options, said.append, judged, lowerer.tasks)
+        return answer.plan, answer.log.runs[-1].note
+
+    better, note = answer(first)
+    assert better == replace(first, cycles_simulated=takes["cycles"]) and note in said[-1].message
+    assert f"the first plan takes fewer cycles when simulated, {takes['cycles']:,}" in note
+    takes["cycles"] = alone.cycles
+    assert answer(first)[0] == alone and any(simulated)
+    takes["cycles"] = 1
+    assert answer(replace(first, cycles_predicted=alone.cycles))[0] == alone and not any(simulated)
+    assert answer(first, replace(options, minimise="peak:LLB"))[0] == alone and not any(simulated)
+
+
 def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
     graph, plain = network(), planned("queue-order")
     options = Options(judging_seconds(graph, plain) + 1.0, minimise="peak:LLB")
