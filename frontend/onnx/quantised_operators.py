@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from ...ir.errors import UnsupportedError
+from ...ir.errors import UnsupportedError, UsageError
+from .checks.quantisation import numbers
 from .inline import MICROSOFT, QUANTISED, Node
 
 _DTYPES = ("int8", "uint8", "int32")
@@ -26,12 +29,19 @@ PER_AXIS = 13
 def expanded(nodes: Sequence[Node], constants: Mapping[str, np.ndarray], opset: int) -> list[Node]:
     """The nodes without those of :data:`.inline.QUANTISED`, and QuantizeLinear and DequantizeLinear as ONNX has them.
 
-    Raises :class:`UnsupportedError` for a scale for each channel in an older operator set.
+    Raises :class:`UnsupportedError` for a scale for each channel in an older operator set, and :class:`UsageError` for
+    several scales where the operator has one.
     """
+    read = {name for node in nodes if _is_quantised(node) for name in node.inputs}
+    known = dict(constants)
+    for node in nodes:
+        value = node.attribute("value") if node.op_type == "Constant" and node.outputs[0] in read else None
+        if isinstance(value, onnx.TensorProto):
+            known[node.outputs[0]] = numpy_helper.to_array(value)
     return [
         part
         for node in nodes
-        for part in (_parts(node, constants, opset) if _is_quantised(node) else (_of_onnx(node, constants),))
+        for part in (_parts(node, known, opset) if _is_quantised(node) else (_of_onnx(node, known),))
     ]
 
 
@@ -62,20 +72,11 @@ def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Itera
     start = f"{node.outputs[0]}/"
     op_type = {"QGemm": "Gemm"}.get(node.op_type, node.op_type.removeprefix("QLinear"))
     plain = replace(node, domain="", attributes=())
+    _check_scales(node, [*groups, ("", *result)], constants, opset)
     factors: list[str] = []
-    for number, (x, scale, zero) in enumerate(groups):
-        many = scale in constants and constants[scale].size > 1
-        if many and opset < PER_AXIS:
-            raise UnsupportedError(
-                f"node {node.name!r}: {node.op_type} with a scale for each channel is of operator set {opset}; "
-                f"export the model with {PER_AXIS} or later"
-            )
-        # Of the weights of a convolution, and of transposed ones, each row has its scale; of others, each column.
-        rows = op_type == "Conv" or (op_type == "Gemm" and bool(node.attribute("transB", 0)))
-        axis = (onnx.helper.make_attribute("axis", 0 if rows else -1),) if many else ()
+    for number, operand in enumerate(groups):
         factors.append(f"{start}{number}")
-        inputs = (x, scale, zero) if zero else (x, scale)
-        yield replace(plain, op_type="DequantizeLinear", inputs=inputs, outputs=(factors[-1],), attributes=axis)
+        yield from _dequantised(node, number, operand, constants, opset)
     if bias:
         (_, first, _), (_, second, _) = groups
         many = second in constants and constants[second].size > 1
@@ -101,6 +102,85 @@ def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Itera
     if scale:
         inputs = (target, scale, zero) if zero else (target, scale)
         yield replace(plain, op_type="QuantizeLinear", inputs=inputs)
+
+
+def _scale_axis(node: Node, number: int) -> int | None:
+    """Along which dimension an operand may have a scale for each index; ``None``: it has one scale.
+
+    Each row of the left factor of a QLinearMatMul may have its scale, and each column of the right one. Of the weights
+    of a convolution, and of transposed ones, each row may; of others, each column.
+    """
+    if node.op_type == "QLinearMatMul" and number < 2:
+        return number - 2
+    if number != 1 or node.op_type not in ("QLinearConv", "QGemm"):
+        return None
+    return 0 if node.op_type == "QLinearConv" or node.attribute("transB", 0) else -1
+
+
+def _check_scales(
+    node: Node, operands: Sequence[tuple[str, str, str]], constants: Mapping[str, np.ndarray], opset: int
+) -> None:
+    """Raise an error for several scales or zeros where there may be one only, or where they are not of rows or columns.
+
+    ``operands``: tensor, scale and zero of each operand and of the result.
+    """
+    for number, (_, scale, zero) in enumerate(operands):
+        axis, place = _scale_axis(node, number), f"node {node.name!r} ({node.op_type})"
+        several = [(kind, name, constants[name].shape) for kind, name in (("scale", scale), ("zero point", zero))
+                   if name in constants and constants[name].size != 1]  # fmt: skip
+        for kind, name, shape in several:
+            if axis is None:
+                raise UsageError(f"{place}: the {kind} {name!r} has {numbers(prod(shape))}; ONNX allows one here")
+            if opset < PER_AXIS:
+                raise UnsupportedError(
+                    f"node {node.name!r}: {node.op_type} with a {kind} for each channel is of operator set {opset}; "
+                    f"export the model with {PER_AXIS} or later"
+                )
+            if len(shape) > 1 and (node.op_type != "QLinearMatMul" or shape[-1 if axis == -2 else -2] != 1):
+                allowed = "[..., rows, 1]" if axis == -2 else "[..., 1, columns]"
+                allowed = allowed if node.op_type == "QLinearMatMul" else "a vector"
+                raise UsageError(f"{place}: the {kind} {name!r} has shape {list(shape)}; give one number, or {allowed}")
+        if len(several) == 2 and prod(several[0][2]) != prod(several[1][2]):
+            raise UsageError(
+                f"{place}: the zero point {zero!r} has {numbers(constants[zero].size)}, and the scale {scale!r} has "
+                f"{constants[scale].size}: give as many"
+            )
+
+
+def _dequantised(
+    node: Node, number: int, operand: tuple[str, str, str], constants: Mapping[str, np.ndarray], opset: int
+) -> Iterator[Node]:
+    """The real numbers that an operand stands for, by a DequantizeLinear if it can have the operand's scales."""
+    start, plain = f"{node.outputs[0]}/{number}", replace(node, domain="", attributes=())
+    axis, (x, *pair) = _scale_axis(node, number), operand
+    shape = max((constants[name].shape for name in pair if name in constants), key=prod, default=())
+    along_one = axis is None or len(shape) < 2 or prod(shape) == shape[axis]
+    for place, name in enumerate(pair):
+        # ONNX's DequantizeLinear takes vectors, and as many zeros as scales.
+        form = (prod(shape),) if along_one else shape
+        if prod(shape) > 1 and name in constants and constants[name].shape != form:
+            array = constants[name]
+            array = array.reshape(form) if array.size > 1 else np.full(form, array.flat[0], array.dtype)
+            value = (onnx.helper.make_attribute("value", numpy_helper.from_array(array)),)
+            pair[place] = f"{start}/{name}"
+            yield replace(plain, op_type="Constant", inputs=(), outputs=(pair[place],), attributes=value)
+    scale, zero = pair
+    if along_one:
+        inputs = (x, scale, zero) if zero else (x, scale)
+        # Of one scale, the axis does not matter; scales that the network computes may be several.
+        none = axis is None or opset < PER_AXIS or (scale in constants and prod(shape) == 1)
+        along = () if none else (onnx.helper.make_attribute("axis", axis),)
+        yield replace(plain, op_type="DequantizeLinear", inputs=inputs, outputs=(start,), attributes=along)
+        return
+    # Each sample has scales of its own.
+    to = (onnx.helper.make_attribute("to", onnx.TensorProto.FLOAT),)
+    real = f"{start}/real"
+    yield replace(plain, op_type="Cast", inputs=(x,), outputs=(real,), attributes=to)
+    if zero:
+        yield replace(plain, op_type="Cast", inputs=(zero,), outputs=(f"{start}/zero",), attributes=to)
+        yield replace(plain, op_type="Sub", inputs=(real, f"{start}/zero"), outputs=(f"{start}/shifted",))
+        real = f"{start}/shifted"
+    yield replace(plain, op_type="Mul", inputs=(real, scale), outputs=(start,))
 
 
 def _softmax_axis(node: Node, opset: int) -> int:

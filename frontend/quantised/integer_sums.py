@@ -29,17 +29,20 @@ LIMIT = 2.0**31
 class Factor:
     """A tensor of 8-bit integers, and its zero, or the tensor of its zeros; the values, if it is constant.
 
-    Of integers of nine bits there are two tensors, which add up to the values.
+    Of integers of more bits there are ``others``, which add up to the values with the first tensor.
     """
 
     tensor: str
     zero: int | str
     values: np.ndarray | None = None
-    second: str = ""
+    others: tuple[str, ...] = ()
 
 
 def fitting(values: np.ndarray, zero: int | np.ndarray, dtype: str) -> list[np.ndarray]:
-    """Integers without their zeros, of an 8-bit dtype that holds them, best their own; or two arrays, which add up."""
+    """Integers without their zeros, of an 8-bit dtype that holds them, best their own; or several arrays, which add up.
+
+    There are two of up to nine bits, and three if both -255 and 255 are among them.
+    """
     shifted = values.astype(np.int64) - zero
     for kind in (dtype, *EIGHT_BITS):
         bounds = np.iinfo(kind)
@@ -76,16 +79,18 @@ def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, b
         times = nodes.constant(node, "depth", np.array(depth, np.int32))
         part = _times(nodes, node, "part", _times(nodes, node, "zeros", *zeros), times)
         sums = nodes.add("Add", "whole", node, (sums, part), wide)
-    return _with_second(nodes, node, sums, "MatMul", (a.tensor, b.second), wide) if b.second else sums
+    return _with_others(nodes, node, sums, "MatMul", a.tensor, b, wide)
 
 
-def _with_second(
-    nodes: NodeList, node: Node, sums: str, op_type: str, factors: tuple[str, str], wide: Info, *, padded: bool = False
+def _with_others(
+    nodes: NodeList, node: Node, sums: str, op_type: str, x: str, weights: Factor, wide: Info, *, padded: bool = False
 ) -> str:
-    """``sums`` and a product with the second tensor of a factor of nine bits."""
-    others = nodes.value(f"{node.outputs[0]}.others", wide)
-    nodes.nodes.append(product(node, op_type, *factors, others, padded=padded))
-    return nodes.add("Add", "both", node, (sums, others), wide)
+    """``sums`` and the products with the other tensors of the weights."""
+    for tensor in weights.others:
+        others = nodes.value(f"{node.outputs[0]}.others", wide)
+        nodes.nodes.append(product(node, op_type, x, tensor, others, padded=padded))
+        sums = nodes.add("Add", "both", node, (sums, others), wide)
+    return sums
 
 
 def _zero(nodes: NodeList, node: Node, zero: int | str) -> str:
@@ -160,9 +165,7 @@ def window_sums(
     elif weights.values is not None and isinstance(x.zero, str):
         total = nodes.constant(node, "total", _of_channels(weights.values).astype(np.int32).reshape(around))
         sums = _without(nodes, node, sums, x, total, wide)
-    if weights.second:
-        return _with_second(nodes, node, sums, "Conv", (tensor, weights.second), wide, padded=padded)
-    return sums
+    return _with_others(nodes, node, sums, "Conv", tensor, weights, wide, padded=padded)
 
 
 def _of_channels(weights: np.ndarray) -> np.ndarray:

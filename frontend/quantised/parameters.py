@@ -30,6 +30,11 @@ class Quantised:
         """Whether one scale is of all elements."""
         return self.scale.ndim == 0
 
+    @property
+    def ordered(self) -> bool:
+        """Whether larger integers stand for larger numbers."""
+        return bool((self.scale > 0).all())
+
     def same(self, other: Quantised) -> bool:
         """Whether equal integers stand for equal numbers."""
         return (self.dtype, self.zero) == (other.dtype, other.zero) and np.array_equal(self.scale, other.scale)

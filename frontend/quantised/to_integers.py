@@ -20,9 +20,10 @@ from ..net.net import Info, fresh
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
 from .integer_nodes import addition, dequantise, quantise
-from .integer_sums import LIMIT, Factor, fitting, matrix_sums, totals, window_sums
+from .integer_sums import LIMIT, Factor, fitting, totals, window_sums
 from .node_list import NodeList
 from .parameters import EIGHT_BITS, Quantised, dequantised_constants, parameters
+from .vector_factors import product_sums
 
 QUANTISED = frozenset({"QuantizeLinear", "DequantizeLinear", "ConvInteger", "MatMulInteger"})
 MOVEMENTS = frozenset(
@@ -41,6 +42,10 @@ def to_integers(network: Network) -> None:
 
 MOST_POSITIONS = 1 << 16
 """Of a mean: its sum is a float32 without rounding then."""
+
+
+SAME_UNIT = 1e-6
+"""How far apart, relative to one, two units may be that are the same: products of a few rounded float32 numbers."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +136,11 @@ class _Rewriting:
         conv, turned = node.op_type == "Conv", _flag(node, "transB")
         columns = 1 if conv else len(info.shape) - 1
         rank = len(self.network.infos[right.tensor].shape)
-        if not right.whole and right.axis != (0 if conv or turned else rank - 1):
+        # That of a vector is summed over.
+        if not right.whole and (rank == 1 or right.axis != (0 if conv or turned else rank - 1)):
             return False
         factor = alpha * np.float64(left.scale) * right.scale.astype(np.float64)
-        node, bias = self._with_bias(node, factor, info, info.shape[columns] if info.shape else 1)
+        node, bias = self._with_bias(node, factor, info, info.shape[columns] if rank > 1 else 1)
         second = self._second(node, right, turned)
         if bias is None or second is None or (conv and second.values is None):
             return False
@@ -181,7 +187,7 @@ class _Rewriting:
     def _sums(
         self, node: Node, first: Factor, second: Factor, info: Info, bias: np.ndarray | None = None
     ) -> str | None:
-        sums_of = window_sums if node.op_type.startswith("Conv") else matrix_sums
+        sums_of = window_sums if node.op_type.startswith("Conv") else product_sums
         return sums_of(self.made, node, first, second, info, bias)
 
     def _second(self, node: Node, right: Quantised, turned: bool) -> Factor | None:
@@ -194,7 +200,7 @@ class _Rewriting:
     def _without_zero(self, node: Node, values: np.ndarray, zero: int | np.ndarray) -> Factor:
         """Constant integers from which their zeros are subtracted."""
         names = [self.made.constant(node, "weights", part) for part in fitting(values, zero, values.dtype.name)]
-        return Factor(names[0], 0, values.astype(np.int64) - zero, *names[1:])
+        return Factor(names[0], 0, values.astype(np.int64) - zero, tuple(names[1:]))
 
     def _integer_product(self, node: Node) -> bool:
         """Rewrite ConvInteger and MatMulInteger.
@@ -206,12 +212,10 @@ class _Rewriting:
             return False
         conv, info = node.op_type == "ConvInteger", self.network.infos[node.outputs[0]]
         values = self.network.constants.get(node.inputs[1])
-        if not conv and len(self.network.infos[node.inputs[1]].shape) < 2:
-            return False
         left, right = (self._zeros(node, number) for number in (0, 1))
-        if values is not None and not isinstance(right, str):
-            second = self._without_zero(node, values, right)
-        else:
+        second = None if values is None or isinstance(right, str) else self._without_zero(node, values, right)
+        # A sum of each row costs less than three products.
+        if second is None or (len(second.others) > 1 and not conv):
             second = Factor(node.inputs[1], self._as_zero(node, right), values)
         if conv and second.zero != 0:
             raise UnsupportedError(
@@ -258,14 +262,17 @@ class _Rewriting:
             return np.zeros(size)
         known = self.quantised(name)
         if known is not None and known.tensor in self.network.constants:
-            real = (self.network.constants[known.tensor].astype(np.float64) - known.zero) * known.scale
+            numbers, unit = self.network.constants[known.tensor].astype(np.float64) - known.zero, known.scale
         elif name in self.network.constants:
-            real = self.network.constants[name].astype(np.float64)
+            numbers, unit = self.network.constants[name].astype(np.float64), np.ones(())
         else:
             return None
-        if real.size not in (1, size) or (real.ndim > 1 and real.shape[-1] != real.size):
+        if numbers.size not in (1, size) or (numbers.ndim > 1 and numbers.shape[-1] != numbers.size):
             return None
-        exact = _number(node, "beta") * real.reshape(-1) / factor
+        unit = _number(node, "beta") * unit.astype(np.float64) / factor
+        # Scales are rounded to float32, and integers in the unit of the sums are added as they are.
+        unit = np.where(np.isclose(unit, 1.0, rtol=SAME_UNIT, atol=0.0), 1.0, unit)
+        exact = numbers.reshape(-1) * unit
         return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,))
 
     def _result(self, node: Node, sums: str, factor: np.ndarray, columns: int, bias: np.ndarray | None = None) -> None:
@@ -305,6 +312,8 @@ class _Rewriting:
         integers = (first.tensor, second.tensor, target.quantised.tensor)
         if len({self.network.infos[name].shape for name in integers}) > 1:
             return False
+        if not all(t.ordered for t in (first, second, target.quantised)):
+            return False
         if not all(
             t.whole and t.dtype in EIGHT_BITS and t.tensor not in self.network.constants for t in (first, second)
         ):
@@ -336,14 +345,17 @@ class _Rewriting:
         """As what the result of a node is quantised, if that is all that is done with it, clipped or not."""
         real, low, high = node.outputs[0], -np.inf, np.inf
         while (reader := self._only_reader(real)) is not None and (limits := self._limits(reader)) is not None:
-            low, high = max(low, limits[0]), min(high, limits[1])
+            # The last one decides, where they exclude each other.
+            low, high = (min(max(v, limits[0]), limits[1]) for v in (low, high))
             real = reader.outputs[0]
         last = self._only_reader(real)
         made = parameters(self.network, last) if last is not None and last.op_type == "QuantizeLinear" else None
-        if last is None or made is None or not made.whole or made.dtype not in EIGHT_BITS:
+        if last is None or made is None or not made.whole or made.dtype not in EIGHT_BITS or not made.scale:
             return None
         bounds = np.iinfo(made.dtype)
-        least, most = (np.clip(np.rint(v / float(made.scale)) + made.zero, bounds.min, bounds.max) for v in (low, high))
+        # A negative scale turns their order round.
+        ends = sorted(v / float(made.scale) for v in (low, high))
+        least, most = (np.clip(np.rint(v) + made.zero, bounds.min, bounds.max) for v in ends)
         return _Target(made, int(least) if least > bounds.min else None, int(most) if most < bounds.max else None)
 
     def _unclipped(self, target: _Target) -> str:
@@ -373,8 +385,10 @@ class _Rewriting:
         values = [self.network.constants.get(i) if i else None for i in (*node.inputs[1:], "", "")[:2]]
         if any(i and v is None for i, v in zip(node.inputs[1:], values, strict=False)):
             return None
-        low, high = (None if v is None else float(v.reshape(-1)[0]) for v in values)
-        return -np.inf if low is None else low, np.inf if high is None else high
+        # Before operator set 11, they are attributes.
+        named = _number(node, "min", -np.inf), _number(node, "max", np.inf)
+        low, high = (n if v is None else float(v.reshape(-1)[0]) for n, v in zip(named, values, strict=True))
+        return low, high
 
     # Movements and conversions.
 
@@ -384,6 +398,10 @@ class _Rewriting:
         if not concat and (node.op_type not in MOVEMENTS or any(node.outputs[1:])):
             return False
         sources = [self.quantised(name) for name in (node.inputs if concat else node.inputs[:1])]
+        # Which number is the largest, integers tell only where they are in the order of the numbers.
+        picks = node.op_type == "MaxPool"
+        if picks and not all(s is None or s.ordered for s in sources):
+            return False
         if not concat and self._moved(node, sources[0]):
             return True
         readers = self.readers.get(node.outputs[0], [])
@@ -392,7 +410,7 @@ class _Rewriting:
             return False
         if any(s is None or not s.whole or s.dtype not in EIGHT_BITS for s in sources):
             return False
-        if any(m is None or not m.whole or not m.same(made[0]) for m in made):
+        if any(m is None or not m.whole or not m.same(made[0]) for m in made) or (picks and not made[0].ordered):
             return False
         names = [self._as(node, s, made[0]) for s in sources if s is not None]
         result = readers[0].outputs[0]
@@ -472,6 +490,6 @@ def _flag(node: Node, name: str) -> bool:
     return bool(node.attribute(name, 0))
 
 
-def _number(node: Node, name: str) -> float:
-    value = node.attribute(name, 1.0)
-    return value if isinstance(value, float) else 1.0
+def _number(node: Node, name: str, default: float = 1.0) -> float:
+    value = node.attribute(name, default)
+    return value if isinstance(value, float) else default

@@ -8,9 +8,7 @@ from typing import cast
 from ....ir.errors import UsageError
 from ...net.net import Info
 from ..inline import Node
-
-Shapes = Sequence[tuple[int, ...] | None]
-"""Of each operand, as far as it is known."""
+from .quantisation import Shapes, scales, zeros_of_matrices, zeros_of_windows
 
 
 def check_operand_shapes(node: Node, infos: Mapping[str, Info]) -> None:
@@ -52,6 +50,10 @@ def _convolution(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | Non
     if bias is not None and bias != (results,):
         return f"the bias {node.inputs[2]!r} has shape {list(bias)}, but the filters give [{results}]"
     return None
+
+
+def _integer_convolution(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
+    return _convolution(node, data, shapes) or zeros_of_windows(node, data, shapes)
 
 
 def _blocks(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
@@ -108,10 +110,13 @@ def _axes(node: Node, data: tuple[int, ...], shapes: Shapes) -> str | None:
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _CHECKS: dict[str, Callable[[Node, tuple[int, ...], Shapes], str | None]] = {
     "Conv": _convolution,
-    "ConvInteger": _convolution,
+    "ConvInteger": _integer_convolution,
     "ConvTranspose": _convolution,
     "DepthToSpace": _blocks,
+    "DequantizeLinear": scales,
     "Einsum": _letters,
+    "MatMulInteger": zeros_of_matrices,
+    "QuantizeLinear": scales,
     "SpaceToDepth": _blocks,
     "Transpose": _permutation,
     **{f"Reduce{name}": _axes for name in _REDUCTIONS},

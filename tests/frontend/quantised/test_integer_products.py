@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import girih
 from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
+from girih.frontend.quantised.integer_sums import fitting
 from girih.frontend.reference.run import reference_outputs
 from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, run_on_host
@@ -58,6 +62,60 @@ def test_zeros_of_matrices(shapes: tuple[tuple[int, ...], ...], fixed: str) -> N
     (got,), (reference,) = evaluate_graph(graph, inputs).values(), reference_outputs(model, inputs).outputs.values()
     want = (a.astype(np.int64) - rows) @ (b.astype(np.int64) - zeros[1])
     np.testing.assert_array_equal(got, want.astype(np.int32), strict=True)
+    np.testing.assert_array_equal(reference, got, strict=True)
+    assert product_dtypes(graph) <= {"int8", "uint8"}
+
+
+@given(
+    st.sampled_from(["int8", "uint8"]).flatmap(
+        lambda dtype: st.tuples(
+            arrays(dtype, (4, 6)), st.just(0) | arrays(dtype, (1, 6)).map(lambda zeros: zeros.astype(np.int64))
+        )
+    )
+)
+def test_integers_without_their_zeros_are_sums_of_integers_of_eight_bits(
+    drawn: tuple[np.ndarray, np.ndarray | int],
+) -> None:
+    values, zeros = drawn
+    parts = fitting(values, zeros, values.dtype.name)
+    assert all(part.dtype.name in ("int8", "uint8") for part in parts) and len(parts) <= 3
+    np.testing.assert_array_equal(sum(part.astype(np.int64) for part in parts), values.astype(np.int64) - zeros)
+
+
+def far_apart(dtype: str, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Integers that have both ends of the range in each row, and zeros for each row at one end or the other."""
+    info = np.iinfo(dtype)
+    values = integers(dtype, *shape)
+    values.reshape(shape[0], -1)[:, :2] = info.min, info.max
+    return values, np.where(np.arange(shape[0]) % 2, info.min, info.max).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("fixed", ["b az bz", "b bz"])
+def test_zeros_of_columns_that_are_far_apart(fixed: str, dtype: str) -> None:
+    """As quantize_dynamic of ONNX Runtime writes them: weights without them are from -255 to 255."""
+    weights, zeros = far_apart(dtype, 9, 16)
+    a, zero = integers("uint8", 5, 16), np.uint8(7)
+    model, inputs = model_of("MatMulInteger", (a, weights.T.copy()), (zero[None], zeros), fixed)
+    graph = import_onnx(model)
+    (got,), (reference,) = evaluate_graph(graph, inputs).values(), reference_outputs(model, inputs).outputs.values()
+    want = (a.astype(np.int64) - zero) @ (weights.T.astype(np.int64) - zeros)
+    np.testing.assert_array_equal(got, want.astype(np.int32), strict=True)
+    np.testing.assert_array_equal(reference, got, strict=True)
+    assert product_dtypes(graph) <= {"int8", "uint8"}
+    assert sum(op.contraction is not None for op in graph.ops) == 1, "zeros are subtracted by a sum of each row"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("fixed", ["b az bz", "b bz"])
+def test_zeros_of_filters_that_are_far_apart(fixed: str, dtype: str) -> None:
+    weights, zeros = far_apart(dtype, 6, 4, 3, 3)
+    x, zero = integers("uint8", 2, 4, 7, 8), np.uint8(7)
+    model, inputs = model_of("ConvInteger", (x, weights), (zero[None], zeros), fixed, pads=[1] * 4)
+    graph = import_onnx(model)
+    (got,), (reference,) = evaluate_graph(graph, inputs).values(), reference_outputs(model, inputs).outputs.values()
+    want = convolved(x.astype(np.int64) - zero, weights.astype(np.int64) - zeros.reshape(-1, 1, 1, 1), 1)
+    np.testing.assert_array_equal(got, want, strict=True)
     np.testing.assert_array_equal(reference, got, strict=True)
     assert product_dtypes(graph) <= {"int8", "uint8"}
 
@@ -129,6 +187,7 @@ def test_programs_pad_by_a_zero_that_is_computed() -> None:
 def test_weights_of_nine_bits_are_padded_for_once(fixed: str) -> None:
     """Two operators multiply, and what a zero of activations needs is done once."""
     factors = integers("uint8", 2, 4, 7, 8), integers("uint8", 6, 4, 3, 3)
+    factors[1][0, 0, 0, :2] = 0, 255
     model, _ = model_of("ConvInteger", factors, (np.uint8(3)[None], np.uint8(131)[None]), fixed, pads=[1] * 4)
     names = [op.name.split(".", 1)[1] for op in import_onnx(model).ops if "." in op.name]
     assert sorted(names) == sorted(
