@@ -98,18 +98,30 @@ def gap(objective: float | None, bound: float | None) -> float | None:
 def gained(plan: Plan, log: Log) -> str:
     """How many cycles the search took off the first plan, and when it had the best; empty if no plan was searched for.
 
-    The first plan may have been predicted and the best simulated: then the best can take longer.
+    Predictions are compared with predictions, or simulations with simulations where the first plan was simulated, and
+    the sentence says which: a plan that is predicted to be the faster one may be simulated to be the slower one.
     """
     plans = [run for run in log.runs if run.model == WHOLE_PLAN and run.objective]
     if not plans or not plans[0].objective:
         return ""
-    first, best = round(plans[0].objective), plan.cycles
-    found = next((run.seconds for run in plans if run.objective == best), None)
-    after = "" if found is None else f", after {found:.1f} s"
+    first, simulated = round(plans[0].objective), _is_simulated(plans[0])
+    best = plan.cycles_simulated if simulated else plan.cycles_predicted
+    if best is None:
+        best = plan.cycles_predicted
+        return f"the first plan took {first:,} cycles by a simulation, the best {best:,} by a prediction"
+    known = (plan.cycles_predicted, plan.cycles_simulated)
+    seconds = next((run.seconds for run in plans if run.objective == known[_is_simulated(run)]), None)
+    after = "" if seconds is None else f", after {seconds:.1f} s"
     if best == first:
         return f"the first plan is the best{after}"
-    change = f"{abs(first - best) / first:.1%} {'fewer' if best < first else 'more'}"
-    return f"{first:,} cycles of the first plan became {best:,}, {change}{after}"
+    change = f"{abs(first - best) / first:.1%} {'fewer' if best < first else 'more: simulations decided'}"
+    how = "simulated" if simulated else "predicted"
+    return f"{first:,} {how} cycles of the first plan became {best:,}, {change}{after}"
+
+
+def _is_simulated(run: Run) -> bool:
+    """Whether the cycles of a whole plan in a log are those of a simulation, and no prediction."""
+    return ", simulated" in run.note
 
 
 def model_rows(plan: Plan, log: Log) -> tuple[ModelRow, ...]:

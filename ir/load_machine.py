@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
 
@@ -18,6 +19,7 @@ from .errors import EngineTypeError, ProblemsError, UsageError
 from .files import as_path
 from .machine import Engine, Link, Machine, Memory
 from .machines.as_planned import name_in_file
+from .machines.file_lines import file_lines
 
 _BUILT_IN = Path(__file__).parent / "machines"
 _TABLES: dict[str, type] = {"memories": Memory, "engines": Engine, "links": Link}
@@ -89,7 +91,7 @@ def parse_machine(text: str, file: str) -> Machine:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
+        line = re.search(r"\(at line (\d+)", str(error))
         raise UsageError(f"{file}:{line[1] if line else text.count(chr(10)) + 1}: not valid TOML: {error}") from error
     except (ValueError, RecursionError) as error:
         # A number of thousands of digits, or lists in lists in lists.
@@ -136,38 +138,13 @@ class _Source:
 
     def line(self, path: str) -> int:
         """The line of a key, or of its table where the key is missing; the first line if there is no table."""
-        match = re.match(r"(?:(\w+)\[(\d+)\]\.?)?([^.\[]+)?(?:\.([^.\[]+))?", path)
-        assert match is not None
-        table, index, key, inner = match.groups()
-        lines = self.text.splitlines()
-        headers = self._headers(lines, table) if table is not None else []
-        start = headers[int(index)] if index is not None and int(index) < len(headers) else 0
-        own = range(start, next((i for i in range(start + 1, len(lines)) if _is_header(lines[i])), len(lines)))
-        if key is not None and (line := self._key(lines, own, key)) is not None:
-            return line + 1
-        if table is not None and key is not None:
-            # Or a table of its own behind it, [engines.rate].
-            end = next((i for i in headers if i > start), len(lines))
-            for i in (i for i in self._headers(lines, f"{table}.{key}") if start < i < end):
-                own = range(i + 1, next((j for j in range(i + 1, len(lines)) if _is_header(lines[j])), len(lines)))
-                line = self._key(lines, own, inner) if inner is not None else None
-                return (i if line is None else line) + 1
-        if table is None and key is not None:
-            start = next(iter(self._headers(lines, key)), start)
-        return start + 1
+        while path and path not in self._lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self._lines.get(path, 1)
 
-    @staticmethod
-    def _key(lines: Sequence[str], among: range, key: str) -> int | None:
-        """Which of the lines gives a key its value."""
-        return next((i for i in among if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", lines[i])), None)
-
-    @staticmethod
-    def _headers(lines: list[str], table: str) -> list[int]:
-        return [i for i, line in enumerate(lines) if re.match(rf"\s*\[\[?\s*{re.escape(table)}\s*\]", line)]
-
-
-def _is_header(line: str) -> bool:
-    return line.lstrip().startswith("[")
+    @cached_property
+    def _lines(self) -> dict[str, int]:
+        return file_lines(self.text)
 
 
 def _form(data: dict[str, Any]) -> Iterator[tuple[str, str]]:

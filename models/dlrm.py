@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
@@ -61,7 +62,7 @@ def _layers(b: Builder, name: str, x: Value, sizes: tuple[int, ...], *, first_ga
 def _look_up(b: Builder, tables: int, rows: int, features: int) -> Value:
     """indices [N, tables] → [N, tables, features]; all tables lie in one, one after the other."""
     indices = b.input("indices", [tables], TensorProto.INT64)
-    first = b.ints("tables.first_row", [table * rows for table in range(tables)])
+    first = b.ints("tables.first_row", range(0, tables * rows, rows))
     weight = b.normal("tables.weight", [tables * rows, features])
     return b.node("Gather", "tables", weight, b.node("Add", "tables.row", indices, first), axis=0)
 
@@ -73,6 +74,11 @@ def _interactions(b: Builder, x: Value, embedded: Value, tables: int, features: 
     vectors = b.node("Concat", "vectors", x, embedded, axis=1)
     products = b.node("MatMul", "products", vectors, b.node("Transpose", "vectors.transpose", vectors, perm=[0, 2, 1]))
     flat = b.node("Reshape", "products.flat", products, b.ints("products.shape", [0, count * count]))
-    # Row by row below the diagonal: each pair once, and none of a vector with itself.
+    index = b.drawn("pairs.index", [count * tables // 2], 8, lambda: _pairs(count))
+    return b.node("Gather", "pairs", flat, index, axis=1)
+
+
+def _pairs(count: int) -> npt.NDArray[np.int64]:
+    """Row by row below the diagonal of count x count products: each pair once, and none of a vector with itself."""
     row, column = np.tril_indices(count, -1)
-    return b.node("Gather", "pairs", flat, b.ints("pairs.index", (row * count + column).tolist()), axis=1)
+    return row * count + column

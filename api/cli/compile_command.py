@@ -7,25 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from ...explain.units import plural
 from ...ir.errors import UsageError
 from ..check import nan_counts
 from ..options import DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision, number_of_jobs
-from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout
+from .completion.machine_words import complete_goal, complete_target
+from .output import JSON_OPTION, PLUGINS, Written, emit, reserved_stdout
 
 if TYPE_CHECKING:
     from ...solver.options import Strategy
     from ..compile import Compiled
-
-
-def complete_target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """For the shell: the built-in machines, and files."""
-    from ...ir.load_machine import machine_names
-
-    names = [CompletionItem(n) for n in machine_names() if n.startswith(incomplete)]
-    return [*names, CompletionItem(incomplete, type="file")]
 
 
 def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
@@ -46,7 +38,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 
 @click.command("compile")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The .girih file to write.")
+@click.option("-o", "--output", required=True, type=Written(), help="The .girih file to write.")
 @click.option(
     "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME|FILE.toml", shell_complete=complete_target,
     help="A machine: see `girih targets`.",
@@ -66,7 +58,7 @@ def parse_assignments(words: tuple[str, ...], option: str) -> dict[str, int]:
 @click.option("--dim", "dims", multiple=True, metavar="NAME=N", help="Size of another open dimension; repeatable.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Same seed, same plan.")
 @click.option(
-    "--minimise", default="cycles", show_default=True, metavar="cycles|peak:MEMORY",
+    "--minimise", default="cycles", show_default=True, metavar="cycles|peak:MEMORY", shell_complete=complete_goal,
     help="What the plan has least of; peak:LLB: bytes of LLB, and cycles after that.",
 )  # fmt: skip
 @click.option(

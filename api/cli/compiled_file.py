@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from ...explain.file_formats import file_format, unknown_format
 from ...ir.errors import UsageError
+from .output import Written
 
 if TYPE_CHECKING:
     from ..compile import Compiled
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., object])
 
 FILE = click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
-OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file instead.")
+OUTPUT = click.option("-o", "--output", type=Written(text=True), help="Write to this file instead.")
 FORMAT_JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 
 

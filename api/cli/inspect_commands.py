@@ -14,7 +14,7 @@ from ...ir.errors import UsageError
 from ...ir.schemas.shipped import SCHEMA_NAMES, SchemaName, schema_path, with_schema
 from .compile_command import parse_assignments
 from .compiled_file import FILE, OUTPUT, load_nouns
-from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout, table
+from .output import JSON_OPTION, PLUGINS, Written, emit, given, reserved_stdout, table
 
 
 @click.command("plan")
@@ -184,10 +184,10 @@ def targets_command(name: str | None, toml: bool, svg: bool, as_json: bool) -> N
 @click.argument("name", type=click.Choice(SCHEMA_NAMES))
 @click.option("--path", "as_path", is_flag=True, help="Where the installed schema is, instead of the schema.")
 def schema_command(name: SchemaName, as_path: bool) -> None:
-    """Print the JSON Schema of NAME: machine files, or what girih plan, explain, diff and pareto print with
-    --json.
+    """Print the JSON Schema of NAME: machine files, or what girih targets NAME, plan, explain, diff and pareto print
+    with --json.
 
-    details are what girih explain prints with names.
+    target is what girih targets prints with a name, details are what girih explain prints with names.
 
     Editors complete and check machine files by it, if their first line names it: see girih targets NAME --toml.
 
@@ -207,13 +207,30 @@ def _complete_model(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(n) for n in names() if n.startswith(incomplete)]
 
 
+def _complete_parameter(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Parameters of the network that the words before name, with their defaults."""
+    from ...models import MODELS
+
+    # While an option has no value yet, click has sorted nothing into parameters.
+    before = [str(ctx.params.get("name") or ""), *ctx.args]
+    model = next((MODELS[word] for word in before if word in MODELS), None)
+    words = [f"{key}={str(value).lower()}" for key, value in model.params.items()] if model else []
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
 @click.command("models", short_help="List, describe or build example networks.")
 @click.argument("name", required=False, shell_complete=_complete_model)
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.onnx", help="Build the network.")
-@click.option("--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the network; repeatable.")
+@click.option("-o", "--output", type=Written(), metavar="FILE.onnx", help="Build the network.")
+@click.option(
+    "--param", "params", multiple=True, metavar="KEY=VALUE", help="A parameter of the network; repeatable.",
+    shell_complete=_complete_parameter,
+)  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the random weights.")
 @JSON_OPTION
-def models_command(name: str | None, output: Path | None, params: tuple[str, ...], seed: int, as_json: bool) -> None:
+@click.pass_context
+def models_command(
+    ctx: click.Context, name: str | None, output: Path | None, params: tuple[str, ...], seed: int, as_json: bool
+) -> None:
     """List the networks that can be built, describe NAME, or write it to FILE.onnx with -o.
 
     \b
@@ -225,16 +242,19 @@ def models_command(name: str | None, output: Path | None, params: tuple[str, ...
     from ...ir.files import check_places, written_whole
     from ...models import MODELS, build, names
 
+    # Of the network that is built, and without effect where none is.
+    building = [option for option, parameter in (("--param", "params"), ("--seed", "seed")) if given(ctx, parameter)]
     if name is None:
-        if output is not None or params:
+        if output is not None or building:
             raise UsageError("say which network: girih models NAME -o FILE.onnx")
         data = {m.name: {"description": m.description, "params": dict(m.params)} for m in MODELS.values()}
         emit(as_json, {"models": data}, table([(m.name, m.description) for m in MODELS.values()]))
         return
     values = parse_assignments(params, "--param")
     if output is None:
-        if values:
-            raise UsageError("say where to write the network, with -o FILE.onnx")
+        if building:
+            leave = " and ".join(building)
+            raise UsageError(f"say where to write the network, with -o FILE.onnx, or leave out {leave}")
         if name not in MODELS:
             raise UsageError(f"unknown model {name!r}; choose one of {', '.join(names())}")
         model = MODELS[name]

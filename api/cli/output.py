@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+from click.core import ParameterSource
 
 JSON_OPTION = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else, on stdout."
@@ -23,7 +24,32 @@ PLUGINS = click.option(
     help="Python that registers operators of your own; repeatable.",
 )  # fmt: skip
 
+
+class Written(click.Path):
+    """A file that a command writes, as a :class:`~pathlib.Path`.
+
+    ``-`` stands for standard output: no file, ``None``, for a command that prints its text unless it is told a file
+    (``text``), and refused by others. ``./-`` is a file of that name.
+    """
+
+    def __init__(self, *, text: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self._text = text
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value != "-":
+            return super().convert(value, param, ctx)
+        if not self._text:
+            self.fail("this is not written to standard output; name a file, ./- if it shall be called -", param, ctx)
+        return None
+
+
 _PLAIN = str.maketrans("▁▂▃▄▅▆▇█", ".,:-=+*#")
+
+
+def given(ctx: click.Context, parameter: str) -> bool:
+    """Whether an option is among the words of the command, even with the value that it has without them."""
+    return ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
 def emit(as_json: bool, data: Mapping[str, object], text: str) -> None:

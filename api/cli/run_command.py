@@ -10,7 +10,7 @@ import click
 
 from ...explain.units import printable
 from ..check import nan_counts
-from .output import JSON_OPTION, PLUGINS, emit, reserved_stdout
+from .output import JSON_OPTION, PLUGINS, Written, emit, given, reserved_stdout
 
 if TYPE_CHECKING:
     from ..compile import Compiled
@@ -22,13 +22,11 @@ _VIOLATIONS_SHOWN = 5
 @click.command("run", short_help="Simulate FILE.girih, and check what comes out.")
 @click.argument("compiled", metavar="FILE.girih", type=click.Path(path_type=Path))
 @click.option("--inputs", type=click.Path(path_type=Path), metavar="X.npz", help="Arrays by the names of the inputs.")
-@click.option("--outputs", type=click.Path(path_type=Path), metavar="Y.npz", help="Where to write the outputs.")
+@click.option("--outputs", type=Written(), metavar="Y.npz", help="Where to write the outputs.")
 @click.option("--check", is_flag=True, help="Compare with the network in float32, computed on the host.")
 @click.option("--exact", is_flag=True, help="Compare every element with the graph, rounded as the plan says; in numpy.")
-@click.option("--trace", type=click.Path(path_type=Path), metavar="T.json", help="What ran when, for Perfetto.")
-@click.option(
-    "--counters", type=click.Path(path_type=Path), metavar="C.json|C.csv", help="What every core counted, with units."
-)
+@click.option("--trace", type=Written(), metavar="T.json", help="What ran when, for Perfetto.")
+@click.option("--counters", type=Written(), metavar="C.json|C.csv", help="What every core counted, with units.")
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of random inputs.")
 @click.option("--sanitize/--no-sanitize", default=True, help="Look for races and for reads of memory nothing wrote.")
 @click.option("--timing-only", is_flag=True, help="Time the instructions without computing anything: much faster.")
@@ -65,7 +63,7 @@ def run_command(
       max_abs_err, max_rel_err   largest errors of a single element
       counters, busy      summed over the cores of one cluster, in cycles, instructions and bytes;
                           --counters writes them for each core, with their meaning
-      samples_checked     how many items of the batch were compared
+      samples_checked     how many items of the batch were compared; null for a network without an open batch
       target, batch, instructions
       outputs             for each: name, dtype, shape, how many elements are NaN, its own errors; how many are
                           different, and the index of the first
@@ -80,6 +78,7 @@ def run_command(
     if check and exact:
         raise UsageError("--check and --exact compare with different things; give one of them")
     data_options = {"--inputs": inputs, "--outputs": outputs, "--check": check, "--exact": exact}
+    data_options |= {"--seed": given(ctx, "seed"), "--sanitize": sanitize and given(ctx, "sanitize")}
     if timing_only and any(data_options.values()):
         names = " and ".join(name for name, value in data_options.items() if value)
         raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")
@@ -146,7 +145,7 @@ def summary(compiled: Compiled, result: Result, seconds: dict[str, float]) -> di
         "max_abs_err": check.max_abs_err if check else None,
         "max_rel_err": check.max_rel_err if check else None,
         "tolerance": check.tolerance if check else None,
-        "samples_checked": check.samples if check else None,
+        "samples_checked": (graph.batch if check.samples is None else check.samples) if check else None,
         "instructions": run.instructions,
         "counters": run.counters.total,
         "busy": run.busy,

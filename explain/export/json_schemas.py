@@ -1,4 +1,4 @@
-"""JSON Schemas of machine files, plans, reports, details and comparisons; ``python -m`` writes them anew.
+"""JSON Schemas of machine files, machines, plans, reports, details and comparisons; ``python -m`` writes them anew.
 
 They derive from the dataclasses, whose field descriptions and docstrings they carry, so that editors complete machine
 files by them. The kept files are part of the package, in ``ir/schemas``.
@@ -26,6 +26,7 @@ from ..report import Report
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 KINDS: dict[SchemaName, tuple[type, str]] = {
     "machine": (Machine, "A machine file of Girih"),
+    "target": (Machine, "A machine of Girih, as `girih targets NAME --json` prints it"),
     "plan": (Plan, "A plan of Girih, as `girih plan --json` prints it"),
     "report": (Report, "A report of Girih, as `girih explain --json` prints it"),
     "details": (Details, "Details of Girih, as `girih explain --json` prints them for names"),
@@ -33,6 +34,8 @@ KINDS: dict[SchemaName, tuple[type, str]] = {
     "curve": (Curve, "A curve of Girih, as `girih pareto --json` prints it"),
 }
 """What has a schema, and its title."""
+
+_WARNINGS = "Sentences: what of the machine has no effect on what is compiled for it."
 
 FORMATS: dict[SchemaName, int] = {
     "report": report.FORMAT,
@@ -55,6 +58,10 @@ def schema(name: SchemaName) -> dict[str, Any]:
             definition["description"] = " ".join(str(definition["description"]).split())
     root = cast("dict[str, Any]", definitions.pop(str(reference["$ref"]).rsplit("/", 1)[-1]))
     root["title"] = title
+    if name == "target":
+        # Not among the keys of a machine file, where editors would offer it, and the loader refuse it.
+        root["properties"]["warnings"] = {"description": _WARNINGS, "type": "array", "items": {"type": "string"}}
+        root["required"] = [*root["required"], "warnings"]
     if name in FORMATS:
         root["title"] = f"{title}, format {FORMATS[name]}"
         root["properties"]["format"] = {"description": f"Version of the {name}.", "const": FORMATS[name]}

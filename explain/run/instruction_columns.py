@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...ir.graph import Graph
 from ...ir.isa.footprint import Strided, footprint
@@ -72,9 +73,9 @@ class InstructionColumns:
         """The queue of each row."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-    def of_class(self, values: Sequence[int]) -> np.ndarray:
+    def of_class(self, values: Sequence[int], dtype: DTypeLike = np.int64) -> np.ndarray:
         """A value for each class, as a value for each row."""
-        return np.array(values, np.int64)[self.class_of] if len(self.class_of) else np.zeros(0, np.int64)
+        return np.array(values, dtype)[self.class_of] if len(self.class_of) else np.zeros(0, dtype)
 
 
 def instruction_columns(

@@ -37,7 +37,8 @@ class MemoryAccesses:
     def __init__(self, program: Program, machine: Machine, columns: InstructionColumns) -> None:
         self._machine, self._columns = machine, columns
         self._core = np.array([-1 if q.core is None else q.core for q in program.queues] or [-1])[columns.queue]
-        self._receivers = columns.of_class([_receivers(c.instruction) for c in columns.classes])
+        self._is_broadcast = columns.of_class([c.instruction.row.kind == "broadcast" for c in columns.classes], np.bool)
+        self._receivers = columns.of_class([_receivers(c.instruction) for c in columns.classes], np.uint64)
 
     def of(self, memory: int, core: int | None) -> Accesses:
         """The accesses to memory number ``memory``, for a memory of cores to that of ``core``."""
@@ -52,8 +53,8 @@ class MemoryAccesses:
             low, high = (column(lambda c, n=number: c.operands[n].low), column(lambda c, n=number: c.operands[n].high))
             writes = column(lambda c, n=number: int(c.operands[n].writes)) == 1
             if core is not None:
-                received = (self._receivers >> core & 1) == 1
-                touched &= np.where(writes & (self._receivers >= 0), received, self._core == core)
+                received = (self._receivers >> np.uint64(core) & np.uint64(1)) == 1
+                touched &= np.where(writes & self._is_broadcast, received, self._core == core)
             row = np.flatnonzero(touched & (low < high))
             base = columns.bases[row, number]
             parts.append(Accesses(row, np.full(len(row), number), base + low[row], base + high[row], writes[row]))
@@ -68,7 +69,7 @@ class MemoryAccesses:
 
 
 def _receivers(instruction: Instruction) -> int:
-    """The cores that a broadcast writes to, a bit for each; -1 for other instructions."""
+    """The cores that a broadcast writes to, a bit for each of up to 64; 0 for other instructions."""
     if instruction.row.kind != "broadcast":
-        return -1
+        return 0
     return int(instruction.values[instruction.row.position["cores"]])

@@ -98,6 +98,11 @@ def _same_static_batch(
             continue
         bound = dict(symbols(value))
         size = dims[bound[0]] if 0 in bound else shape[0].dim_value
+        if size != batch and 0 in bound:
+            raise UsageError(
+                f"dimension {bound[0]!r} of input {value.name!r} is {size} by --dim {bound[0]}={size}, and the batch "
+                f"by --batch {batch}; leave out one of the two"
+            )
         if size != batch:
             raise UsageError(
                 f"input {value.name!r} has a fixed batch of {size}, not {batch};"

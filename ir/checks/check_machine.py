@@ -85,7 +85,8 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
             for dtype, number in numbers.items():
                 if isinstance(number, bool) or not isinstance(number, int | float):
                     continue
-                if wrong := _beyond(f"{table}.{spec.name}", number):
+                needed = isinstance(entry, Engine) and spec.name in _needed(entry)
+                if wrong := _beyond(f"{table}.{spec.name}", number, needed):
                     if index is None:
                         yield spec.name, f"{spec.name} must be {wrong}"
                     else:
@@ -94,15 +95,25 @@ def _sizes(machine: Machine) -> Iterator[Finding]:
                         yield path, f"{spec.name} of {entry.name}{which} must be {wrong}"
 
 
-def _beyond(key: str, number: float) -> str | None:
-    """What a number must be, if it is not."""
+def _needed(engine: Engine) -> dict[str, list[str]]:
+    """The keys without which an engine cannot run its instructions, and the classes that need each of them."""
+    needed: dict[str, list[str]] = {}
+    for kind in dict.fromkeys(engine.classes):
+        # Whoever has misspelt a class is told that, and not what another one would need.
+        for key in _NEEDS.get(kind, ("bytes_per_cycle",)) if kind in CLASSES else ():
+            needed.setdefault(key, []).append(kind)
+    return needed
+
+
+def _beyond(key: str, number: float, needed: bool = False) -> str | None:
+    """What a number must be, if it is not. ``needed``: 0, which the table may allow, is refused elsewhere."""
     least, most = _RANGES[key]
     if least <= number <= most:
         return None
     shown = f"{number:,}" if isinstance(number, float) or abs(number) < 2**64 else "one of more than 64 bits"
     if number > most:
         return f"at most {most:,}, not {shown}"
-    if number <= 0 < least <= 1:
+    if number <= 0 and (needed or 0 < least <= 1):
         return f"greater than 0, not {shown}"
     return f"at least {f'1/{1 / least:g}' if 0 < least < 1 else f'{least:g}'}, not {shown}"
 
@@ -219,13 +230,11 @@ def _engines(machine: Machine) -> Iterator[Finding]:
             yield f"{path}.scope", f'{engine.name} must have scope "core" or "cluster"'
         if not engine.classes:
             yield f"{path}.classes", f"{engine.name} runs nothing; classes are {', '.join(CLASSES)}"
-        needed: dict[str, list[str]] = {}
-        for kind in engine.classes:
+        for kind in dict.fromkeys(engine.classes):
             if kind not in CLASSES:
                 yield f"{path}.classes", f"unknown instruction class {kind!r}; known are {', '.join(CLASSES)}"
-            for key in _NEEDS.get(kind, ("bytes_per_cycle",)):
-                needed.setdefault(key, []).append(kind)
-        for key, kinds in needed.items():
+        yield from _repeated(path, engine)
+        for key, kinds in _needed(engine).items():
             value = getattr(engine, key)
             # What is 0 and may not be is told by its size.
             if not value and (value is None or isinstance(value, tuple | dict) or not _beyond(f"engines.{key}", value)):
@@ -234,11 +243,10 @@ def _engines(machine: Machine) -> Iterator[Finding]:
         for key in (key for key in ("reads", "writes") if not getattr(engine, key)):
             yield f"{path}.{key}", f"{engine.name} {key} no memory; name one in {key}"
         for key in ("reads", "weights", "writes"):
-            for name in getattr(engine, key):
+            for name in dict.fromkeys(getattr(engine, key)):
                 if name not in machine.memory:
                     known = ", ".join(machine.memory)
-                    verb = "takes weights from" if key == "weights" else key
-                    yield f"{path}.{key}", f"{engine.name} {verb} an unknown memory {name!r}; known are {known}"
+                    yield f"{path}.{key}", f"{engine.name} {_VERBS[key]} an unknown memory {name!r}; known are {known}"
                 elif engine.scope == "cluster" and machine.memory[name].scope == "core":
                     yield f"{path}.{key}", f"{engine.name} is a cluster's engine, and {name} belongs to a core"
                 elif key == "writes" and machine.memory[name].read_only:
@@ -249,6 +257,19 @@ def _engines(machine: Machine) -> Iterator[Finding]:
             for dtype in getattr(engine, key) or {}:
                 if dtype not in DTYPES:
                     yield f"{path}.{key}.{dtype}", f"unknown dtype {dtype!r}; known are {', '.join(DTYPES)}"
+
+
+_VERBS = {"classes": "runs", "reads": "reads", "weights": "takes weights from", "writes": "writes"}
+"""What an engine does with the names that these keys list."""
+
+
+def _repeated(path: str, engine: Engine) -> Iterator[Finding]:
+    """Names that are more than once in a list of an engine."""
+    for key, verb in _VERBS.items():
+        names: tuple[str, ...] = getattr(engine, key)
+        for name in (name for name in dict.fromkeys(names) if names.count(name) > 1):
+            times = "twice" if names.count(name) == 2 else f"{names.count(name)} times"
+            yield f"{path}.{key}", f"{engine.name} {verb} {name} {times}; name it once"
 
 
 def _links(machine: Machine) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, get_args
 
-SchemaName = Literal["machine", "plan", "report", "details", "comparison", "curve"]
+SchemaName = Literal["machine", "target", "plan", "report", "details", "comparison", "curve"]
 SCHEMA_NAMES: tuple[SchemaName, ...] = get_args(SchemaName)
 
 DIRECTIVE = "#:schema "

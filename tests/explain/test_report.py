@@ -305,20 +305,56 @@ def test_table_aligns_numbers_to_the_right() -> None:
     assert table([("a", "1"), ("bc", "10")], "name|n").splitlines() == ["  name   n", "  a      1", "  bc    10"]
 
 
+_First = tuple[float, float | None, str]
+"""Cycles of a plan in a log, when it was there, and what its note ends with."""
+
+
 @pytest.mark.parametrize(
-    ("plans", "best", "text"),
+    ("plans", "predicted", "simulated", "text"),
     [
-        ([], 100, ""),
-        ([(100.0, 0.5)], 100, "the first plan is the best, after 0.5 s"),
+        ([], 100, None, ""),
+        ([(100.0, 0.5, "")], 100, None, "the first plan is the best, after 0.5 s"),
         (
-            [(1000.0, 0.5), (900.0, 1.25), (950.0, 2.0)],
+            [(1000.0, 0.5, ""), (900.0, 1.25, ""), (950.0, 2.0, "")],
             900,
-            "1,000 cycles of the first plan became 900, 10.0% fewer, after 1.2 s",
+            None,
+            "1,000 predicted cycles of the first plan became 900, 10.0% fewer, after 1.2 s",
         ),
-        ([(1000.0, None), (1100.0, None)], 1100, "1,000 cycles of the first plan became 1,100, 10.0% more"),
+        # A simulation is not compared with a prediction: it may be longer than what is predicted of a worse plan.
+        (
+            [(1000.0, 0.5, ""), (900.0, 1.25, "")],
+            900,
+            1050,
+            "1,000 predicted cycles of the first plan became 900, 10.0% fewer, after 1.2 s",
+        ),
+        ([(1000.0, 0.5, ""), (1050.0, 1.5, ", simulated")], 1000, 1050, "the first plan is the best, after 0.5 s"),
+        (
+            [(1000.0, 0.5, ""), (1200.0, 1.25, ", simulated")],
+            1100,
+            1200,
+            "1,000 predicted cycles of the first plan became 1,100, 10.0% more: simulations decided, after 1.2 s",
+        ),
+        (
+            [(1200.0, 0.5, ", simulated"), (1080.0, 1.25, ", simulated")],
+            900,
+            1080,
+            "1,200 simulated cycles of the first plan became 1,080, 10.0% fewer, after 1.2 s",
+        ),
+        ([(1200.0, 0.5, ", simulated")], 1100, 1200, "the first plan is the best, after 0.5 s"),
+        # Its order of queues was simulated when the search was over.
+        ([(1200.0, None, "")], 1200, 1100, "the first plan is the best"),
+        (
+            [(1200.0, None, ", simulated")],
+            1100,
+            None,
+            "the first plan took 1,200 cycles by a simulation, the best 1,100 by a prediction",
+        ),
     ],
 )
-def test_what_a_search_gained(plans: list[tuple[float, float | None]], best: int, text: str) -> None:
-    runs = tuple(ModelRun("plan", "feasible", cycles, 1.0, seconds, 0.0, "cycles") for cycles, seconds in plans)
-    compiled = compiled_residual()
-    assert gained(replace(compiled.plan, cycles_predicted=best), replace(LOG, runs=runs)) == text
+def test_what_a_search_gained(plans: list[_First], predicted: int, simulated: int | None, text: str) -> None:
+    runs = tuple(
+        ModelRun("plan", "feasible", cycles, 1.0, seconds, 0.0, "cycles", note=f"iteration 0, 1 segments{note}")
+        for cycles, seconds, note in plans
+    )
+    plan = replace(compiled_residual().plan, cycles_predicted=predicted, cycles_simulated=simulated)
+    assert gained(plan, replace(LOG, runs=runs)) == text

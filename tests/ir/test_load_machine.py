@@ -294,6 +294,42 @@ MISTAKES = {
         r"^mine.toml:\d+: MTI reads no memory; name one in reads \(in engines\[2\].reads\)\nmine.toml:\d+: nothing comes to L1",
     ),
     "not tables": ("[[links]]", "[links]", 1, "not valid TOML"),
+    "a negative size that may not be 0 either": (
+        "rows = 8",
+        "rows = -3",
+        line_of("rows = 8"),
+        "rows of MME must be greater than 0, not -3",
+    ),
+    "a negative size that may be 0": (
+        "issue = 4",
+        "issue = -4",
+        line_of("issue = 4"),
+        "issue of MME must be at least 0, not -4",
+    ),
+    "a class of a spelling that is close": (
+        'classes = ["vector"]',
+        'classes = ["vectors"]',
+        line_of('["vector"]'),
+        r"^mine.toml:\d+: unknown instruction class 'vectors'; known are [a-z, ]+ \(in engines\[1\].classes\)$",
+    ),
+    "an engine that reads a memory twice": (
+        'reads = ["LLB", "L1"]',
+        'reads = ["LLB", "L1", "LLB"]',
+        line_of('reads = ["LLB", "L1"]'),
+        r"MTI reads LLB twice; name it once \(in engines\[2\].reads\)",
+    ),
+    "an engine that takes weights from a memory twice": (
+        'weights = ["L1W"]',
+        'weights = ["L1W", "L1W"]',
+        line_of('weights = ["L1W"]'),
+        "MME takes weights from L1W twice; name it once",
+    ),
+    "an engine of a class twice": (
+        '["copy", "broadcast"]',
+        '["copy", "broadcast", "copy"]',
+        line_of('["copy", "broadcast"]'),
+        "MTI runs copy twice; name it once",
+    ),
 }
 
 
@@ -305,6 +341,52 @@ def test_mistakes_are_reported_with_their_line(name: str) -> None:
         parse_machine(TINY.replace(right, wrong, 1), "mine.toml")
     if name != "not tables":
         assert str(caught.value).startswith(f"mine.toml:{line}: ")
+
+
+RATE = next(line for line in TINY.splitlines() if line.startswith("rate ="))
+DESCRIPTION = next(line for line in TINY.splitlines() if line.startswith("description ="))
+FORMS = {
+    "a text of several lines with what looks like the key": (
+        {DESCRIPTION: 'description = """\ncores = 9\n"""', "cores = 2": "cores = 0"}, "cores = 0",
+    ),
+    "a text of several lines with what looks like a table": (
+        {DESCRIPTION: "description = '''\n[[engines]]\nrows = 1\n'''", "rows = 8": "rows = -3"}, "rows = -3",
+    ),
+    "a comment with characters that end lines elsewhere": (
+        {DESCRIPTION: f"{DESCRIPTION} # a\u2028b\x85c\u2029d", "rows = 8": "rows = -3"}, "rows = -3",
+    ),
+    "lines that end as on Windows": ({"\n": "\r\n", "rows = 8": "rows = -3"}, "rows = -3"),
+    "a list over several lines": (
+        {'reads = ["L1", "IM"]': 'reads = [\n"L1", # ]\n[],\n]'}, "reads = [",
+    ),
+    "a dotted key": ({RATE: "rate.float16 = 1.0\nrate.float32 = -1.0"}, "rate.float32 = -1.0"),
+    "a quoted dotted key": ({RATE: "rate . \"float16\" = 1.0\n'rate'.float32 = -1.0"}, "'rate'.float32 = -1.0"),
+    "a quoted key": ({"rows = 8": '"rows" = -3'}, '"rows" = -3'),
+    "a quoted header": ({"[[engines]]": '[["engines"]]', "rows = 8": "rows = -3"}, "rows = -3"),
+    "a header with blanks": ({"[[engines]]": "  [[ engines ]] # [[links]]", "rows = 8": "rows = -3"}, "rows = -3"),
+    "a table in a table": ({RATE: "", "[[engines]]\nname = \"VME\"": "[engines.'rate']\nfloat32 = -1.0\n[[engines]]\n"
+                            'name = "VME"'}, "float32 = -1.0"),
+    "tables as a list": (
+        {TINY[TINY.index("[[links]]"):]: "", "cores = 2": "cores = 2\nlinks = [\n  { name = 1 },\n]"}, "links = [",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_mistakes_are_reported_with_their_line_in_any_form_of_toml(form: str) -> None:
+    changes, where = FORMS[form]
+    text = TINY
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    line = next(number for number, content in enumerate(text.split("\n"), 1) if content.rstrip() == where)
+    with pytest.raises(UsageError, match=rf"^mine.toml:{line}: "):
+        parse_machine(text, "mine.toml")
+
+
+def test_a_file_that_is_no_toml_has_the_line_that_its_parser_says() -> None:
+    with pytest.raises(UsageError, match=r"^mine.toml:2: not valid TOML"):
+        parse_machine("['line 7']\n['line 7']\n", "mine.toml")
 
 
 def test_all_problems_of_a_file_are_told_at_once() -> None:

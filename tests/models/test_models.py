@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -237,6 +238,26 @@ def test_wrong_use_names_the_choices(name: str, params: dict[str, int], said: li
         models.build(name, **params)
     for part in said:
         assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("tiny-cnn", {"width": 99_999_999_999}, "weights of at least 10,799,999,999,892 bytes"),
+        ("tiny-cnn", {"size": 10**30}, r"input 'input' of tiny-cnn .* extent of 1(,000){10}, .* 2,147,483,647"),
+        ("dlrm", {"tables": 99_999}, "'pairs.index' with them, .* 2,000,000,000;"),
+        ("dlrm", {"tables": 10**12, "embeddings": True}, "input 'indices' of dlrm"),
+        ("dlrm", {"rows": 10**30, "embeddings": True}, "'tables.weight' with them"),
+        ("bert-base", {"layers": 10**9}, "bert-base would have weights of at least 2,0"),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_before_it_is_computed(
+    name: str, params: dict[str, int], message: str
+) -> None:
+    began = time.perf_counter()
+    with pytest.raises(UsageError, match=f"{message}.*give smaller parameters"):
+        models.build(name, **params)
+    assert time.perf_counter() - began < 2
 
 
 def computed(model: onnx.ModelProto, seen: dict[str, Array]) -> dict[str, Array]:

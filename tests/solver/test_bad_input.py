@@ -192,7 +192,7 @@ def test_a_machine_of_cores_that_nothing_reaches_is_refused() -> None:
     engines = tuple(
         replace(
             e,
-            reads=tuple("L1" if r == "LLB" else r for r in e.reads),
+            reads=tuple(dict.fromkeys("L1" if r == "LLB" else r for r in e.reads)),
             writes=tuple(w for w in e.writes if w != "LLB") or ("L1",),
         )
         for e in TINY.engines

@@ -9,8 +9,9 @@ import click
 
 from ....explain.file_formats import CURVE_FORMATS
 from ...options import DEFAULT_POINTS, DEFAULT_TARGET, PRECISIONS, STRATEGIES, CompileOptions, Precision
-from ..compile_command import complete_target, parse_assignments
+from ..compile_command import parse_assignments
 from ..compiled_file import FORMAT_JSON, OUTPUT, chosen_format, format_option
+from ..completion.machine_words import complete_memory, complete_target
 from ..output import PLUGINS, encodable, reserved_stdout
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 @click.command("pareto", short_help="Say what bytes of a memory buy: the curve of cycles against them.")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--memory", metavar="NAME", help="A memory of the machine.  [default: the one that all cores share]")
+@click.option(
+    "--memory", metavar="NAME", help="A memory of the machine.  [default: the one that all cores share]",
+    shell_complete=complete_memory,
+)  # fmt: skip
 @click.option(
     "--points", type=int, default=DEFAULT_POINTS, show_default=True, metavar="N", help="At most so many, 2 to 64."
 )

@@ -34,6 +34,7 @@ CURVE = Curve(
 
 EXAMPLES: dict[SchemaName, Callable[[], Any]] = {
     "machine": lambda: tomllib.loads(machine_text("stcp920")),
+    "target": lambda: {**tomllib.loads(machine_text("stcp920")), "warnings": ["queue_depth has no effect"]},
     "plan": lambda: json.loads(to_json(compiled_residual().plan)),
     "report": lambda: json.loads(compiled_residual().explain().to_json()),
     "details": lambda: json.loads(all_details().to_json()),

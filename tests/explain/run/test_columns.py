@@ -12,8 +12,9 @@ from girih.explain.cycles.critical_path import CriticalPath
 from girih.explain.memory_use import memory_rows
 from girih.explain.run.bank_load import bank_load
 from girih.explain.run.covered_bytes import covered_bytes
-from girih.explain.run.instruction_columns import instruction_columns
+from girih.explain.run.instruction_columns import InstructionClass, instruction_columns
 from girih.explain.run.local_lives import local_lives
+from girih.explain.run.memory_accesses import MemoryAccesses
 from girih.explain.run.peak_buffers import local_peak, shared_peak
 from girih.explain.run.shared_lives import shared_lives
 from girih.explain.run.slot_spans import lanes, predicted_spans, simulated_spans
@@ -165,3 +166,25 @@ def test_the_load_of_banks_adds_up_to_the_traffic(name: str) -> None:
             assert load.used.shape == load.overloaded.shape == (memory.banks, 50)
             assert (load.overloaded >= 0).all() and (load.overloaded <= 1 + 1e-9).all()
             assert load.used.sum() * cycles / 50 * memory.bytes_per_cycle == pytest.approx(asked)
+
+
+def test_a_broadcast_reaches_the_last_of_64_cores() -> None:
+    given = random_compilation(residual(), 0)
+    columns = given.execution.columns
+
+    def to_core_63(described: InstructionClass) -> InstructionClass:
+        if described.instruction.row.kind != "broadcast":
+            return described
+        values = list(described.instruction.values)
+        values[described.instruction.row.position["cores"]] = 1 << 63
+        return replace(described, instruction=replace(described.instruction, values=tuple(values)))
+
+    broadcasts = [n for n, c in enumerate(columns.classes) if c.instruction.row.kind == "broadcast"]
+    assert broadcasts
+    columns = replace(columns, classes=tuple(map(to_core_63, columns.classes)))
+    accesses = MemoryAccesses(given.program, given.machine, columns)
+    local = next(n for n, m in enumerate(given.machine.memories) if m.name == given.machine.roles["local"].name)
+    written = {core: accesses.of(local, core) for core in (0, 62, 63)}
+    kinds = {core: set(columns.class_of[w.row[w.writes]].tolist()) for core, w in written.items()}
+    assert kinds[63] and kinds[63] <= set(broadcasts)
+    assert not kinds[62] and not kinds[0] & set(broadcasts)
