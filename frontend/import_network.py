@@ -92,8 +92,8 @@ def import_onnx(
     """
     if precision not in ("as-is", *NARROWED):
         raise UsageError(f"precision {precision!r} is not one of as-is, {', '.join(NARROWED)}")
-    model = load_model(source)
     try:
+        model = load_model(source)
         check_model(model)
         part = read(model, batch, dims or {}, clusters, listener)
     except UnicodeDecodeError as error:

@@ -53,6 +53,11 @@ _DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 24}
 
 _QUANTISED = frozenset({"int8", "uint8"})
 
+_QUANT_ERROR = 3 * UNIT_ROUNDOFF["float32"]
+"""By how much the product of ``quant`` and the quotient of the network can differ, relative: the program multiplies by
+an inverse that is rounded, and rounds the product; the network rounds the quotient. As the inverse is off by the same
+for all numbers, these errors need not cancel."""
+
 _SELECTS = frozenset({"copy", "neg", "abs", "max", "min", "select", "clip"})
 """Functions whose result is one of their operands, which was rounded before."""
 
@@ -207,15 +212,14 @@ def _from_reals(stage: Stage, local: Arrays) -> bool:
 
 
 def _as_read(stage: Stage, local: Arrays, rng: np.random.Generator) -> Arrays:
-    """The tensors by name: the numbers that ``quant`` reads with the error that their product has in float32.
+    """The tensors by name: the numbers that ``quant`` reads with the error of their product (:data:`_QUANT_ERROR`).
 
     So each number on the border between two steps takes a random one of them. Others are near it too seldom to matter.
     """
     source = stage.operands[0]
     if stage.func != "quant" or not isinstance(source, Access):
         return local
-    error = UNIT_ROUNDOFF["float32"]
-    return local | {source.tensor: _rounded(local[source.tensor].astype(np.float32), error, "float32", rng)}
+    return local | {source.tensor: _rounded(local[source.tensor].astype(np.float32), _QUANT_ERROR, "float32", rng)}
 
 
 def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:
@@ -231,11 +235,16 @@ def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:
 def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """With one element a step higher or lower: that of a number near the border between two steps.
 
-    How many there are is a matter of chance, and often too few draws would hit one.
+    How many there are is a matter of chance, and often too few draws would hit one. The least and the largest numbers
+    are left out if there are others, since most of these are saturated: what limits the numbers can put back a step.
     """
     limits, moved = np.iinfo(array.dtype), array.copy()
-    place = int(rng.integers(array.size))
-    moved.flat[place] = min(limits.max, max(limits.min, int(array.flat[place]) + int(rng.choice((-1, 1)))))
+    inner = np.flatnonzero((array > array.min()) & (array < array.max()))
+    place = int(rng.choice(inner) if inner.size else rng.integers(array.size))
+    step = int(rng.choice((-1, 1)))
+    if not limits.min <= int(array.flat[place]) + step <= limits.max:
+        step = -step
+    moved.flat[place] = int(array.flat[place]) + step
     return moved
 
 

@@ -11,13 +11,18 @@ from google.protobuf.message import DecodeError
 from onnx import external_data_helper
 
 from ...ir.errors import UsageError
+from .node_order import in_order
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A path, the bytes of a file, or a model in memory."""
 
 
 def load_model(source: ModelSource) -> onnx.ModelProto:
-    """The model with all its weights; :class:`UsageError` if it is not there, not ONNX, or not complete."""
+    """The model with all its weights, and nodes in an order in which they can run.
+
+    Raises :class:`UsageError` if it is not there, not ONNX, or not complete. Nodes of a cycle stay for
+    :func:`.checks.check_model.check_model` to name.
+    """
     if isinstance(source, onnx.ModelProto):
         return _checked(source, "the model")
     if isinstance(source, bytes):
@@ -68,4 +73,4 @@ def _checked(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     for tensor in model.graph.initializer:
         if external_data_helper.uses_external_data(tensor):
             raise UsageError(f"{name}: the weight {tensor.name!r} is in an external file that was not loaded")
-    return model
+    return in_order(model)

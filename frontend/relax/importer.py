@@ -11,6 +11,7 @@ from ..net.check_net import check_step
 from ..net.linear import Linear, NotAffine
 from ..net.net import Extent, Info, Loop, Net, NetStep, Ref, fresh
 from ..net.net_pass import ImportListener
+from ..onnx.checks.quantised_types import check_quantised_types
 from ..onnx.prepare import Declared, Network, Node
 from .convert import Converter, renamed_step
 from .template import Template, TemplateCall
@@ -66,6 +67,7 @@ class _Importer:
             names.pop()
         infos = [self.net.tensors[n] if n else None for n in names]
         values = [self.net.constants.get(n) if n else None for n in names]
+        check_quantised_types(node, infos, bool(values) and values[0] is not None)
         template = self.converter.template(node, infos, values)
         local = {f"in{p}": n for p, n in enumerate(names) if n}
         self.place(position, node, template, local)

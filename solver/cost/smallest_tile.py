@@ -28,6 +28,11 @@ def smallest_tile(op: Op, graph: Graph, engine: str, box: Box) -> Tile:
     return Tile(op.name, (1,) * rank, tuple(range(rank)), reduce, engine)
 
 
+def idle_tile(op: Op, graph: Graph, engine: str) -> Tile:
+    """The tile of an operator that no cell runs, since its readers see nothing but padding there: any is right."""
+    return smallest_tile(op, graph, engine, middle_element(op, graph))
+
+
 def smallest_tile_bytes(
     op: Op, graph: Graph, machine: Machine, engine: str, boxes: Sequence[Box]
 ) -> tuple[tuple[Level, int], ...]:

@@ -23,7 +23,7 @@ from ...ir.semantics.contraction_engines import contraction_engines, least_vecto
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.operator import OpCost, Rates, Weights
-from ..cost.smallest_tile import smallest_tile_bytes
+from ..cost.smallest_tile import idle_tile, smallest_tile_bytes
 from ..cpsat.backend import Budget, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint
 from ..options import LiveListener
@@ -165,10 +165,12 @@ class Tiler:
         self, op: Op, boxes: Sequence[Box], weights: Weights, caps: Caps = Caps(), beside: Beside = ALONE,
         engine: str | None = None,
     ) -> Choice | TileOverflow:  # fmt: skip
-        """The tile of ``op`` on ``engine`` for all ``boxes`` of its result, judged by the largest.
+        """The tile of ``op`` on ``engine`` for all ``boxes`` of its result, judged by the largest; without boxes, any.
 
         ``None``: on the matrix engine, if that can run it.
         """
+        if not boxes:
+            return Choice(idle_tile(op, self.graph, self.cost(op, engine).engine), 0, 0, "optimal")
         structure = self.structures.class_of[op.name]
         key = (structure, tuple(boxes), weights, caps, beside, engine)
         if key not in self.answers:

@@ -283,12 +283,6 @@ def writes_an_input(model: onnx.ModelProto) -> None:
     model.graph.node[1].output[0] = "x"
 
 
-def backwards(model: onnx.ModelProto) -> None:
-    nodes = list(model.graph.node)[::-1]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
-
-
 def two_weights(model: onnx.ModelProto) -> None:
     model.graph.initializer.append(model.graph.initializer[0])
 
@@ -371,7 +365,6 @@ BROKEN_RULES = {
     crowded_call: "node 'second' has 2 inputs, but the function local.Own that it calls has 1",
     two_writers: r"node 'second' \(Add\) writes 'a', but what node 'first' \(Relu\) writes is called so too",
     writes_an_input: r"node 'second' \(Add\) writes 'x', but an input is called so too",
-    backwards: r"node 'last' \(Relu\) reads 'b', which nothing before it makes, only node 'second' .* topological order",
     two_weights: "two weights are called 'w'",
     short_weight: r"the weight 'w' holds 12 bytes, but FLOAT of shape \[4\] needs 16",
     short_typed_weight: r"the weight 'w' holds 2 numbers in float_data, but FLOAT of shape \[3\] needs 3",

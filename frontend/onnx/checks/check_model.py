@@ -184,10 +184,7 @@ def _maker(name: str, reader: str, later: dict[str, str]) -> str:
         return "nothing makes: the graph lacks a node, an input or a weight"
     if later[name] == reader:
         return "it makes itself: the graph has a cycle"
-    return (
-        f"nothing before it makes, only {later[name]} after it: the graph has a cycle, or its nodes are not in "
-        "topological order"
-    )
+    return f"nothing before it makes, only {later[name]} after it: the graph has a cycle"
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:

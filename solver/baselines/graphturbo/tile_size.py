@@ -28,7 +28,7 @@ from ....ir.semantics.region import op_boxes
 from ....ir.semantics.tile_alignment import aligned_size
 from ...cost.local_buffers import all_cells, round_up, scratch_bytes, targets, weight_size
 from ...cost.operator import OpCost
-from ...cost.smallest_tile import smallest_tile, smallest_tile_bytes
+from ...cost.smallest_tile import idle_tile, smallest_tile, smallest_tile_bytes
 from ...tiling.candidates import column_dims, largest
 from .binding import divisors
 
@@ -101,6 +101,8 @@ class Tiles:
         return replace(segment, tiles=tuple(tiles))
 
     def _tile(self, op: Op, boxes: list[Box], cap: int) -> Tile | OperatorOverflow:
+        if not boxes:
+            return idle_tile(op, self.graph, contraction_engine(op, self.graph, self.machine))
         structure = self.structures.class_of[op.name]
         key = (structure, tuple(sorted(boxes)), cap)
         if key not in self._known:

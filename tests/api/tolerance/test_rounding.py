@@ -234,3 +234,50 @@ def test_sums_between_two_steps_of_a_quantisation(width: int) -> None:
         quarter = np.arange(width) < width // 4
         for wrong in (right + 1, np.where(quarter, right + 2, right)):
             assert not judged(program, graph, inputs, {name: wrong.astype(np.int8)}).passed
+
+
+def quantised_alone(scale: float, size: int = 1000) -> onnx.ModelProto:
+    """A QuantizeLinear and its DequantizeLinear; by a small scale, most numbers are beyond uint8."""
+    m = Model()
+    factor, zero = m.constant("s", np.float32(scale)), m.constant("z", 121, "uint8")
+    x = m.node("QuantizeLinear", m.input("x", size), factor, zero)
+    return m.build(m.node("DequantizeLinear", x, factor, zero))
+
+
+@pytest.mark.parametrize("size", [1000, 100_000])
+@pytest.mark.parametrize("scale", [0.007, 0.011, 0.02, 0.03])
+def test_numbers_of_a_grid_between_two_steps(scale: float, size: int) -> None:
+    """Of a grid of numbers many are half a step, whether or not limits hide most of the others."""
+    model = quantised_alone(scale, size)
+    graph = import_onnx(model)
+    apart = 0
+    for seed in range(12 if size == 1000 else 3):
+        x = np.random.default_rng(seed).integers(-2000, 2000, size) * np.float32(0.0125)
+        inputs, step = {"x": x.astype(np.float32)}, np.float32(scale)
+        (port,) = graph.outputs
+        right = ((np.clip(np.rint(inputs["x"] / step) + 121, 0, 255) - 121) * step).astype(np.float32)
+        got = evaluate_graph(graph, inputs)[port.name]
+        apart += int((np.abs(got - right) > step / 2).sum())
+        allowed = tolerances(graph, inputs)
+        assert check(graph, {port.name: got}, {port.name: right}, None, allowed).passed, seed
+    assert apart, "no number is half a step"
+
+
+@pytest.mark.parametrize("beyond", [False, True], ids=["all inside", "most saturated"])
+def test_more_steps_than_there_are_borders_fail(beyond: bool) -> None:
+    """Of numbers none of which is near half a step, one of four steps or two dozen of one step are mistakes."""
+    scale = np.float32(0.02)
+    model = quantised_alone(float(scale))
+    graph = import_onnx(model)
+    (port,) = graph.outputs
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        steps = rng.integers(-100, 100, 1000) * (np.where(rng.random(1000) < 0.9, 50, 1) if beyond else 1)
+        inputs = {"x": ((steps + rng.uniform(-0.4, 0.4, 1000)) * scale).astype(np.float32)}
+        right, allowed = Program(model, inputs).run(inputs), tolerances(graph, inputs)
+        inside = np.flatnonzero((steps > -100) & (steps < 100))
+        for places, by in ((1, 1), (3, 1), (1, 4), (24, 1)):
+            wrong = right[port.name].copy()
+            wrong[rng.permutation(inside)[:places]] += by * scale
+            verdict = check(graph, {port.name: wrong}, right, None, allowed)
+            assert verdict.passed == (places * by * by <= 3), (seed, places, by, verdict.rel_err, verdict.tolerance)
