@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from ...ir.errors import InfeasibleError, UnsupportedError
+from ...ir.errors import InfeasibleError, UnsupportedError, UsageError
 from ...ir.graph import Graph
 from ...ir.plan import Plan
 from ..loop.referee import judging_seconds
@@ -25,6 +25,8 @@ RIVAL_SHARE = 1 / 6
 that compilations take hardly longer for it."""
 LONGEST = 60.0
 """Seconds for windows at most, so that any timeout ends; chosen, not measured."""
+_NO_PROGRAM = (InfeasibleError, UnsupportedError, UsageError)
+"""Why a plan has no program; the last one where a schedule template of the user's refuses its tiles."""
 
 
 def with_order(
@@ -122,7 +124,7 @@ def _if_better(first: Plan, best: Plan, graph: Graph, options: Options, judge: J
         return None
     try:
         simulated = judge(first)
-    except (InfeasibleError, UnsupportedError):
+    except _NO_PROGRAM:
         return None
     return replace(first, cycles_simulated=simulated) if simulated < cycles else None
 
@@ -146,7 +148,7 @@ def _rival_hint(rival: Plan, graph: Graph, options: Options, tasks: Tasks) -> Li
         return None
     try:
         return list_schedules(tasks(rival))
-    except (InfeasibleError, UnsupportedError):
+    except _NO_PROGRAM:
         return None
 
 

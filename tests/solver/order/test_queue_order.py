@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pytest
 
@@ -13,7 +13,7 @@ from girih.frontend import import_onnx
 from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
-from girih.ir.errors import CheckError, UnsupportedError
+from girih.ir.errors import CheckError, GirihError, UnsupportedError, UsageError
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Plan, QueueOrder
@@ -147,14 +147,16 @@ def test_a_rival_is_no_better_than_its_simulation() -> None:
         simulated.append(bool(plan.order))
         return cycles(plan) << (plan.seed == rival.seed)
 
-    def without_rivals(plan: Plan) -> TaskGraph:
+    def without_rivals(plan: Plan, error: GirihError) -> TaskGraph:
         if plan.seed == rival.seed:
-            raise UnsupportedError("no program")
+            raise error
         return lowerer.tasks(plan)
 
     assert with_order(Planned(best, log, rival), graph, options, None, slower, lowerer.tasks).plan == alone
     assert simulated == [False, True, True], "the best plan once without an order, and once each with one"
-    assert with_order(Planned(best, log, rival), graph, options, None, cycles, without_rivals).plan == alone
+    for error in (UnsupportedError("no program"), UsageError("a template refuses the tiles")):
+        tasks = partial(without_rivals, error=error)
+        assert with_order(Planned(best, log, rival), graph, options, None, cycles, tasks).plan == alone
 
 
 def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() -> None:
@@ -168,6 +170,8 @@ def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() 
 
     def judged(plan: Plan) -> int:
         simulated.append(plan.seed == first.seed)
+        if plan.seed == first.seed and not takes["cycles"]:
+            raise UsageError("a template refuses the tiles")
         return takes["cycles"] if plan.seed == first.seed else cycles(plan)
 
     def answer(first: Plan, options: Options = options) -> tuple[Plan, str]:
@@ -178,8 +182,9 @@ def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() 
     better, note = answer(first)
     assert better == replace(first, cycles_simulated=takes["cycles"]) and note in said[-1].message
     assert f"the first plan takes fewer cycles when simulated, {takes['cycles']:,}" in note
-    takes["cycles"] = alone.cycles
-    assert answer(first)[0] == alone and any(simulated)
+    for cycles_of_first in (0, alone.cycles):
+        takes["cycles"] = cycles_of_first
+        assert answer(first)[0] == alone and any(simulated)
     takes["cycles"] = 1
     assert answer(replace(first, cycles_predicted=alone.cycles))[0] == alone and not any(simulated)
     assert answer(first, replace(options, minimise="peak:LLB"))[0] == alone and not any(simulated)
