@@ -13,7 +13,7 @@ from girih.ir.checks.check_graph import check_graph
 from girih.ir.codec import from_json, sha256, to_json
 from girih.ir.graph import Graph, Stage, contraction_axes
 from tests.support.onnx_models import Model, compare
-from tests.support.operator_cases import CASES
+from tests.support.operators.imported.all_cases import CASES
 
 
 def case(name: str, precision: str = "as-is") -> Graph:

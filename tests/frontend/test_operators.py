@@ -11,7 +11,8 @@ from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx, reference_outputs
 from girih.ir.checks.check_graph import check_graph
 from tests.support.onnx_models import TOLERANCE, Model, check_both, compare, error, onnxruntime_outputs, random_inputs
-from tests.support.operator_cases import CASES, local_response
+from tests.support.operators.imported.all_cases import CASES
+from tests.support.operators.imported.normalisation_cases import local_response
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -13,7 +13,7 @@ from girih import models
 from girih.frontend.reference.run import model_bytes, reference_outputs
 from girih.ir.errors import UnsupportedError, UsageError
 from tests.support.onnx_models import Model, error, onnxruntime_outputs, random_inputs, small_cnn, tokens
-from tests.support.operator_cases import CASES
+from tests.support.operators.imported.all_cases import CASES
 
 
 def test_an_input_may_be_a_number() -> None:

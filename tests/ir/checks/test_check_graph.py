@@ -165,7 +165,7 @@ def test_broken(name: str) -> None:
 
 
 def test_parts_that_are_combined() -> None:
-    from tests.support.operator_cases import CASES
+    from tests.support.operators.imported.all_cases import CASES
 
     def repeated(access: Access) -> Access:
         return replace(access, index=tuple(Affine((*i.coeffs, 0), i.const) for i in access.index))
@@ -181,7 +181,7 @@ def test_parts_that_are_combined() -> None:
 
 
 def test_parts_that_overlap() -> None:
-    from tests.support.operator_cases import CASES
+    from tests.support.operators.imported.all_cases import CASES
 
     graph = import_onnx(CASES["concatenate"]())
     (op,) = graph.ops

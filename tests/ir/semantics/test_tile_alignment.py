@@ -11,7 +11,7 @@ from girih.frontend import import_onnx
 from girih.ir.box import Span, shape_of, volume
 from girih.ir.semantics.region import op_boxes
 from girih.ir.semantics.tile_alignment import WORTH, aligned_part, aligned_size, is_aligned
-from tests.support.operator_cases import conv
+from tests.support.operators.imported.convolution_cases import conv
 
 
 def boxes_of(extents: tuple[int, ...], size: int) -> bool:

@@ -9,7 +9,7 @@ from girih.ir.load_machine import load_machine
 from girih.solver.tiling.candidates import Shape, tile_shapes
 from girih.solver.tiling.solve import Tiler
 from tests.support import graphs
-from tests.support.operator_cases import conv
+from tests.support.operators.imported.convolution_cases import conv
 
 TINY = load_machine("tiny")
 ENDLESS = 1 << 40
