@@ -52,6 +52,12 @@ def fitting(values: np.ndarray, zero: int | np.ndarray, dtype: str) -> list[np.n
     return [most.astype(np.int8), *fitting(shifted - most, 0, "int8")]
 
 
+def constant_factor(nodes: NodeList, node: Node, values: np.ndarray, zero: int | np.ndarray) -> Factor:
+    """A factor of constant integers from which their zeros are subtracted."""
+    first, *others = (nodes.constant(node, "weights", part) for part in fitting(values, zero, values.dtype.name))
+    return Factor(first, 0, values.astype(np.int64) - zero, tuple(others))
+
+
 def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, bias: np.ndarray | None) -> str | None:
     """The int32 sums of a matrix product; ``bias``: for each column, added to them.
 
@@ -67,7 +73,7 @@ def matrix_sums(nodes: NodeList, node: Node, a: Factor, b: Factor, info: Info, b
         return None
     wide = Info(info.shape, SUMS)
     sums = nodes.value(f"{node.outputs[0]}.sums", wide)
-    nodes.nodes.append(product(node, "MatMul", a.tensor, b.tensor, sums, padded=False))
+    nodes.append(product(node, "MatMul", a.tensor, b.tensor, sums, padded=False))
     if fixed.any():
         sums = nodes.add("Add", "biased", node, (sums, nodes.constant(node, "bias", fixed.astype(np.int32))), wide)
     if a.zero != 0 and not (b.values is not None and isinstance(a.zero, int)):
@@ -88,7 +94,7 @@ def _with_others(
     """``sums`` and the products with the other tensors of the weights."""
     for tensor in weights.others:
         others = nodes.value(f"{node.outputs[0]}.others", wide)
-        nodes.nodes.append(product(node, op_type, x, tensor, others, padded=padded))
+        nodes.append(product(node, op_type, x, tensor, others, padded=padded))
         sums = nodes.add("Add", "both", node, (sums, others), wide)
     return sums
 
@@ -128,7 +134,7 @@ def totals(nodes: NodeList, node: Node, tensor: str, axes: Sequence[int]) -> str
     shape = nodes.network.infos[tensor].shape
     kept = Info(tuple(1 if d in axes or d - len(shape) in axes else n for d, n in enumerate(shape)), SUMS)
     sums = nodes.value(f"{node.outputs[0]}.total", kept)
-    nodes.nodes.append(total(node, tensor, [axis % len(shape) for axis in axes], sums))
+    nodes.append(total(node, tensor, [axis % len(shape) for axis in axes], sums))
     return sums
 
 
@@ -152,7 +158,7 @@ def window_sums(
     if padded and isinstance(pads, list):
         tensor = _padded(nodes, node, x.tensor, x.zero, pads)
     sums = nodes.value(f"{node.outputs[0]}.sums", wide)
-    nodes.nodes.append(product(node, "Conv", tensor, weights.tensor, sums, padded=padded))
+    nodes.append(product(node, "Conv", tensor, weights.tensor, sums, padded=padded))
     around = (info.shape[1], *(1 for _ in info.shape[2:]))
     if fixed.any():
         added = nodes.constant(node, "bias", fixed.astype(np.int32).reshape(around))

@@ -20,6 +20,10 @@ class NodeList:
     network: Network
     nodes: list[Node] = field(default_factory=list[Node])
 
+    def append(self, node: Node) -> None:
+        """Put a node behind those that there are."""
+        self.nodes.append(node)
+
     def value(self, name: str, info: Info) -> str:
         """A new value, of this name or one with a number."""
         result = fresh(name, self.network.infos)
@@ -34,7 +38,7 @@ class NodeList:
         """A node of ONNX that belongs to another one; its result, of ``info``."""
         result = self.value(f"{node.outputs[0]}.{name}", info)
         values = tuple(onnx.helper.make_attribute(key, value) for key, value in attributes.items())
-        self.nodes.append(Node(f"{node.name}.{name}", op_type, tuple(inputs), (result,), values, origin=node.origin))
+        self.append(Node(f"{node.name}.{name}", op_type, tuple(inputs), (result,), values, origin=node.origin))
         return result
 
     def needed(self) -> list[Node]:
