@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from girih.api.cli import app as cli
+from tests.support.command_line import girih
 from tests.support.compiled import compiled_residual
-
-
-def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit:
-        cli.main([str(w) for w in words])
-    assert isinstance(exit.value.code, int)
-    out, err = capfd.readouterr()
-    return exit.value.code, out, err
 
 
 @pytest.fixture

@@ -13,24 +13,10 @@ from click.shell_completion import BashComplete
 
 from girih.api.cli import app as cli
 from girih.api.cli.output import encodable
+from tests.support.command_line import girih
 from tests.support.compiled import compiled_residual
 
 OP = compiled_residual().graph.ops[1].name
-
-
-@pytest.fixture
-def compiled(tmp_path: Path) -> Path:
-    compiled_residual().save(tmp_path / "net.girih")
-    return tmp_path / "net.girih"
-
-
-def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
-    with pytest.raises(SystemExit) as exit:
-        cli.main([str(w) for w in words])
-    assert isinstance(exit.value.code, int)
-    out, err = capfd.readouterr()
-    return exit.value.code, out, err
 
 
 def completed(*words: str | Path, incomplete: str = "") -> list[str]:

@@ -7,22 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from girih.api.cli import app as cli
-from tests.support.compiled import compiled_residual
-
-
-def girih(capfd: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exit:
-        cli.main([str(w) for w in words])
-    assert isinstance(exit.value.code, int)
-    out, err = capfd.readouterr()
-    return exit.value.code, out, err
-
-
-@pytest.fixture
-def compiled(tmp_path: Path) -> Path:
-    compiled_residual().save(tmp_path / "net.girih")
-    return tmp_path / "net.girih"
+from tests.support.command_line import girih
 
 
 def test_the_suffix_tells_the_format(capfd: pytest.CaptureFixture[str], compiled: Path, tmp_path: Path) -> None:

@@ -9,14 +9,6 @@ from click.testing import CliRunner
 from tvm.script import from_source  # pyright: ignore[reportUnknownVariableType]
 
 from girih.api.cli.app import cli
-from tests.support.compiled import compiled_residual
-
-
-@pytest.fixture
-def compiled(tmp_path: Path) -> Path:
-    place = tmp_path / "net.girih"
-    compiled_residual().save(place)
-    return place
 
 
 def test_lower_says_that_the_program_is_the_same_and_writes_tir(compiled: Path, tmp_path: Path) -> None:
