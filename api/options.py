@@ -87,6 +87,7 @@ def number_of_jobs(jobs: int | None) -> int:
         return min(cores, int(text))
     if jobs is None:
         return cores
-    if whole("jobs", jobs) < 1:
+    number = whole("jobs", jobs)
+    if number < 1:
         raise UsageError(f"jobs {jobs} makes no sense; give 1 or more")
-    return min(cores, whole("jobs", jobs))
+    return min(cores, number)

@@ -28,7 +28,7 @@ PLUGINS = click.option(
 class Written(click.Path):
     """A file that a command writes, as a :class:`~pathlib.Path`.
 
-    ``-`` stands for standard output: no file, ``None``, for a command that prints its text unless it is told a file
+    ``-`` stands for standard output: no file, ``None``, for a command that prints its text unless it is given a file
     (``text``), and refused by others. ``./-`` is a file of that name.
     """
 

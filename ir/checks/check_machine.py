@@ -99,7 +99,7 @@ def _needed(engine: Engine) -> dict[str, list[str]]:
     """The keys without which an engine cannot run its instructions, and the classes that need each of them."""
     needed: dict[str, list[str]] = {}
     for kind in dict.fromkeys(engine.classes):
-        # Whoever has misspelt a class is told that, and not what another one would need.
+        # Of a misspelt class, that is all there is to say: what it would need is not known.
         for key in _NEEDS.get(kind, ("bytes_per_cycle",)) if kind in CLASSES else ():
             needed.setdefault(key, []).append(kind)
     return needed

@@ -12,13 +12,16 @@ from typing import Any, cast
 
 _ENDS = ('"""', "'''", "]", "}")
 """One of these is in the last line of every statement of several lines."""
+_MOST_ENDS = 64
+"""A statement that ends at none of so many lines where it could is longer than any of a machine file."""
 
 
 def file_lines(text: str) -> dict[str, int]:
     """The first line of each key and table of a TOML file without mistakes, counted from 1.
 
     Keys of the result are as ``cores``, ``engines[2]`` or ``engines[2].rate.float16``; ``engines`` is the first of the
-    tables of this name. Where a value takes several lines, all that is in it is on the first of them.
+    tables of this name. Where a value takes several lines, all that is in it is on the first of them. Lines behind a
+    very long value (:data:`_MOST_ENDS`) are left out.
     """
     lines: dict[str, int] = {}
     tables: dict[str, int] = {}
@@ -36,20 +39,23 @@ def file_lines(text: str) -> dict[str, int]:
 
 def _statements(text: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The headers of tables and the assignments: the first line, the text, and what it means by itself."""
-    first, statement = 1, ""
+    first, statement, ends = 1, "", 0
     # Only these end a line of TOML; splitlines knows others, which may stand in comments and texts.
     for line, content in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         begun, statement = bool(statement), f"{statement}{content}\n"
-        # To ask the parser at each line of a long text would take time that grows with its square.
+        # To ask the parser at each line of a long value would take time that grows with its square.
         if begun and not any(end in content for end in _ENDS):
             continue
         try:
             data = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
+            ends += 1
+            if ends > _MOST_ENDS:
+                return
             continue
         if data:
             yield first, statement, data
-        first, statement = line + 1, ""
+        first, statement, ends = line + 1, "", 0
 
 
 def _opened(
@@ -72,15 +78,18 @@ def _opened(
 
 def _paths(path: str, value: object) -> Iterator[str]:
     """The paths of all that a value contains, which is at ``path`` itself."""
-    if isinstance(value, dict):
-        items = [(_joined(path, key), inner) for key, inner in cast("dict[str, object]", value).items()]
-    elif isinstance(value, list):
-        items = [(f"{path}[{index}]", inner) for index, inner in enumerate(cast("list[object]", value))]
-    else:
-        return
-    for inner_path, inner in items:
-        yield inner_path
-        yield from _paths(inner_path, inner)
+    left = [(path, value)]
+    # Keys with dots can be nested deeper than functions can.
+    while left:
+        path, value = left.pop()
+        if isinstance(value, dict):
+            items = [(_joined(path, key), inner) for key, inner in cast("dict[str, object]", value).items()]
+        elif isinstance(value, list):
+            items = [(f"{path}[{index}]", inner) for index, inner in enumerate(cast("list[object]", value))]
+        else:
+            continue
+        yield from (inner_path for inner_path, _ in items)
+        left += items
 
 
 def _joined(path: str, key: str) -> str:

@@ -59,11 +59,11 @@ def with_order(
             attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted", unpaid=()))
-    ordering, better = attempt.ordering, None
+    ordering, best, of_first = attempt.ordering, attempt.best, ""
     interrupted = ordering.interrupted
     try:
         if first is not None and not interrupted:
-            better = _if_better(first, attempt.best, graph, options, judge)
+            best, of_first = _better_of(best, first, graph, options, judge)
     except KeyboardInterrupt:
         interrupted = True
     took = time.perf_counter() - began
@@ -71,8 +71,7 @@ def with_order(
     if attempt.gained:
         note = _note(ordering)
         note += "; of another plan, which was predicted to take hardly more" if attempt.candidate is not plan else ""
-    if better is not None:
-        note += f"; but the first plan takes fewer cycles when simulated, {better.cycles:,}"
+    note += of_first
     run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
@@ -81,14 +80,14 @@ def with_order(
     elif ordering.effort.limited:
         log = _unpaid(log, "more windows of the order of queues")
     if progress is not None:
-        message = f"{attempt.gained:,} cycles fewer" if attempt.gained and better is None else note
+        message = f"{attempt.gained:,} cycles fewer" if attempt.gained and not of_first else note
         solved = ordering.solved
         seconds = log.seconds or 0.0
         try:
             progress(Progress("order", solved.status, solved.objective, solved.bound, seconds, message, "cycles"))
         except KeyboardInterrupt:
             log = replace(log, status="interrupted", unpaid=())
-    return Planned(better or attempt.best, log)
+    return Planned(best, log)
 
 
 @dataclass(frozen=True)
@@ -112,21 +111,27 @@ def _attempt(
     return _Attempt(candidate, ordering, better, gained)
 
 
-def _if_better(first: Plan, best: Plan, graph: Graph, options: Options, judge: Judge | None) -> Plan | None:
-    """The first plan with its simulated cycles, if it takes fewer than the best plan, simulated.
+def _better_of(best: Plan, first: Plan, graph: Graph, options: Options, judge: Judge | None) -> tuple[Plan, str]:
+    """The best plan, or the first one if it takes fewer simulated cycles, and what is to be said of that.
 
-    It is simulated only if the timeout pays for that, and the prediction for it leaves open which of both is better.
+    If the timeout pays for the first one, the best plan is simulated unless it has been; the first one then only if the
+    prediction for it leaves open which of both is better.
     """
-    if judge is None or options.minimise != "cycles":
-        return None
-    cycles = judge(best) if best.cycles_simulated is None else best.cycles_simulated
-    if first.cycles_predicted >= cycles or judging_seconds(graph, first) > options.timeout:
-        return None
+    if judge is None or options.minimise != "cycles" or judging_seconds(graph, first) > options.timeout:
+        return best, ""
+    if best.cycles_simulated is None:
+        best = replace(best, cycles_simulated=judge(best))
+    if first.cycles_predicted >= best.cycles:
+        return best, ""
     try:
-        simulated = judge(first)
+        cycles = judge(first)
     except _NO_PROGRAM:
-        return None
-    return replace(first, cycles_simulated=simulated) if simulated < cycles else None
+        return best, ""
+    if cycles >= best.cycles:
+        return best, ""
+    return replace(
+        first, cycles_simulated=cycles
+    ), f"; but the first plan takes fewer cycles, {cycles:,} when simulated"
 
 
 def _candidates(

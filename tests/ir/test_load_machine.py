@@ -12,6 +12,7 @@ import girih.ir.load_machine
 from girih.ir.checks.check_machine import check_machine, problems
 from girih.ir.errors import EngineTypeError, UsageError
 from girih.ir.load_machine import load_machine, machine_names, parse_machine, telling_lines
+from girih.ir.machines.file_lines import file_lines
 from girih.models import build
 from tests.support.machines import kinds_of, with_engines
 
@@ -382,6 +383,19 @@ def test_mistakes_are_reported_with_their_line_in_any_form_of_toml(form: str) ->
     line = next(number for number, content in enumerate(text.split("\n"), 1) if content.rstrip() == where)
     with pytest.raises(UsageError, match=rf"^mine.toml:{line}: "):
         parse_machine(text, "mine.toml")
+
+
+@pytest.mark.parametrize("text", ["a." * 3000 + "a = 1\n", "[[engines]]\nname = 'x'\nrate." + "b." * 1500 + "b = 1\n"])
+def test_keys_may_have_any_number_of_dots(text: str) -> None:
+    with pytest.raises(UsageError, match="the key 'frequency' is missing"):
+        parse_machine(text, "f.toml")
+
+
+def test_lines_are_known_up_to_a_value_that_is_too_long_to_look_through() -> None:
+    """The parser is asked a few times only, so that time does not grow with the square of the lines."""
+    for rows in (60, 200_000):
+        lines = file_lines("a = 1\nextra = [\n" + "  [1],\n" * rows + "]\nb = 2\n")
+        assert lines["a"] == 1 and lines.get("b") == (rows + 4 if rows == 60 else None)
 
 
 def test_a_file_that_is_no_toml_has_the_line_that_its_parser_says() -> None:

@@ -30,7 +30,7 @@ def chain(*order: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=8)
 
 
-def made(model: onnx.ModelProto) -> list[str]:
+def results(model: onnx.ModelProto) -> list[str]:
     return [node.output[0] for node in model.graph.node]
 
 
@@ -41,7 +41,7 @@ def made(model: onnx.ModelProto) -> list[str]:
 def test_nodes_wait_for_what_they_read_and_keep_their_order_otherwise(order: tuple[int, ...], sorted_by: str) -> None:
     model = chain(*order)
     before = model.SerializeToString()
-    assert "".join(made(in_order(model))) == sorted_by
+    assert "".join(results(in_order(model))) == sorted_by
     assert model.SerializeToString() == before, "the user's model stays as it is"
 
 
@@ -86,7 +86,7 @@ def test_nodes_of_functions_and_what_branches_read() -> None:
             a = Relu(x)
         }"""
     )
-    assert made(in_order(branch)) == ["a", "y"]
+    assert results(in_order(branch)) == ["a", "y"]
 
 
 def test_a_cycle_is_named_beside_nodes_out_of_order() -> None:
