@@ -25,7 +25,7 @@ from girih.solver.effort import NO_EFFORT
 from girih.solver.loop.referee import judging_seconds
 from girih.solver.loop.search import longest_seconds
 from girih.solver.options import Options, Planned, Progress, SolveLog
-from girih.solver.order import windows
+from girih.solver.order import decide, windows
 from girih.solver.order.decide import RIVAL_SHARE, with_order
 from girih.solver.order.windows import WindowAnswer
 from girih.solver.switches import checked
@@ -159,7 +159,7 @@ def test_a_rival_is_no_better_than_its_simulation() -> None:
         assert with_order(Planned(best, log, rival), graph, options, None, cycles, tasks).plan == alone
 
 
-def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() -> None:
+def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is simulated only if its prediction is below what the best plan really takes, and the timeout pays for it."""
     graph, plain, lowerer, said = network(), planned("queue-order"), Lowerer(network(), TINY), list[Progress]()
     options, log, cycles = Options(2 * judging_seconds(graph, plain)), SolveLog((), None), judge(lowerer)
@@ -188,6 +188,12 @@ def test_the_first_plan_is_the_answer_where_simulations_say_that_it_is_better() 
     takes["cycles"] = 1
     assert answer(replace(first, cycles_predicted=alone.cycles))[0] == alone and not any(simulated)
     assert answer(first, replace(options, minimise="peak:LLB"))[0] == alone and not any(simulated)
+    monkeypatch.setattr(
+        decide,
+        "judging_seconds",
+        lambda graph, plan: judging_seconds(graph, plan) * (3 if plan.seed == first.seed else 1),
+    )
+    assert answer(first)[0] == alone and not any(simulated)
 
 
 def test_the_clock_leaves_the_order_as_it_is_where_bytes_are_minimised() -> None:
