@@ -91,6 +91,23 @@ def test_a_former_best_that_is_nearly_as_good_is_a_rival() -> None:
     assert rival() == 2, "what was never the best is none"
 
 
+def test_the_first_plan_goes_along_unless_it_is_the_best_or_that_is_simulated() -> None:
+    best = incumbent({3: 10_000})
+
+    def first() -> int | None:
+        plan = best.planned("exhausted", ()).first
+        return None if plan is None else plan.seed
+
+    best.offer(0, predicted(30_000, 0))
+    assert first() is None
+    best.offer(1, predicted(20_000, 1))
+    assert first() == 0
+    best.offer(2, predicted(15_000, 2))
+    assert first() == 0, "not the one before the best"
+    best.offer(3, predicted(10_000, 3))
+    assert best.is_optimal and first() is None
+
+
 def test_a_simulation_below_the_bound_is_a_bug_and_no_proof() -> None:
     best = incumbent({0: 9_000})
     with pytest.raises(GirihError, match=r"this is a bug.* 9,000 cycles, 1,000 fewer .* 10,000"):
