@@ -396,6 +396,7 @@ def test_lines_are_known_up_to_a_value_that_is_too_long_to_look_through() -> Non
     for rows in (60, 200_000):
         lines = file_lines("a = 1\nextra = [\n" + "  [1],\n" * rows + "]\nb = 2\n")
         assert lines["a"] == 1 and lines.get("b") == (rows + 4 if rows == 60 else None)
+    assert file_lines('a = """\n' + "no end\n" * 1000 + '"""\nb = 2\n')["b"] == 1003
 
 
 def test_a_file_that_is_no_toml_has_the_line_that_its_parser_says() -> None:
