@@ -16,7 +16,7 @@ import onnx
 from onnx import numpy_helper
 
 from ...ir.errors import UnsupportedError, UsageError
-from .checks.quantisation import numbers
+from .checks.quantisation import WRITTEN_AS, misfit, numbers
 from .inline import MICROSOFT, QUANTISED, Node
 
 _DTYPES = ("int8", "uint8", "int32")
@@ -76,7 +76,7 @@ def _parts(node: Node, constants: Mapping[str, np.ndarray], opset: int) -> Itera
     factors: list[str] = []
     for number, operand in enumerate(groups):
         factors.append(f"{start}{number}")
-        yield from _dequantised(node, number, operand, constants, opset)
+        yield from _dequantised(node, number, operand, constants)
     if bias:
         (_, first, _), (_, second, _) = groups
         many = second in constants and constants[second].size > 1
@@ -124,22 +124,20 @@ def _check_scales(
 
     ``operands``: tensor, scale and zero of each operand and of the result.
     """
-    for number, (_, scale, zero) in enumerate(operands):
+    for number, (x, scale, zero) in enumerate(operands):
         axis, place = _scale_axis(node, number), f"node {node.name!r} ({node.op_type})"
         several = [(kind, name, constants[name].shape) for kind, name in (("scale", scale), ("zero point", zero))
                    if name in constants and constants[name].size != 1]  # fmt: skip
         for kind, name, shape in several:
-            if axis is None:
-                raise UsageError(f"{place}: the {kind} {name!r} has {numbers(prod(shape))}; ONNX allows one here")
-            if opset < PER_AXIS:
+            if axis is not None and opset < PER_AXIS:
                 raise UnsupportedError(
                     f"node {node.name!r}: {node.op_type} with a {kind} for each channel is of operator set {opset}; "
                     f"export the model with {PER_AXIS} or later"
                 )
-            if len(shape) > 1 and (node.op_type != "QLinearMatMul" or shape[-1 if axis == -2 else -2] != 1):
-                allowed = "[..., rows, 1]" if axis == -2 else "[..., 1, columns]"
-                allowed = allowed if node.op_type == "QLinearMatMul" else "a vector"
-                raise UsageError(f"{place}: the {kind} {name!r} has shape {list(shape)}; give one number, or {allowed}")
+            operand = constants[x].shape if x in constants else None
+            problem = misfit(node.op_type, f"the {kind} {name!r}", shape, axis, x, operand)
+            if problem is not None:
+                raise UsageError(f"{place}: {problem}")
         if len(several) == 2 and prod(several[0][2]) != prod(several[1][2]):
             raise UsageError(
                 f"{place}: the zero point {zero!r} has {numbers(constants[zero].size)}, and the scale {scale!r} has "
@@ -148,7 +146,7 @@ def _check_scales(
 
 
 def _dequantised(
-    node: Node, number: int, operand: tuple[str, str, str], constants: Mapping[str, np.ndarray], opset: int
+    node: Node, number: int, operand: tuple[str, str, str], constants: Mapping[str, np.ndarray]
 ) -> Iterator[Node]:
     """The real numbers that an operand stands for, by a DequantizeLinear if it can have the operand's scales."""
     start, plain = f"{node.outputs[0]}/{number}", replace(node, domain="", attributes=())
@@ -168,9 +166,10 @@ def _dequantised(
     if along_one:
         inputs = (x, scale, zero) if zero else (x, scale)
         # Of one scale, the axis does not matter; scales that the network computes may be several.
-        none = axis is None or opset < PER_AXIS or (scale in constants and prod(shape) == 1)
+        none = axis is None or (scale in constants and prod(shape) == 1)
         along = () if none else (onnx.helper.make_attribute("axis", axis),)
-        yield replace(plain, op_type="DequantizeLinear", inputs=inputs, outputs=(start,), attributes=along)
+        source = onnx.helper.make_attribute(WRITTEN_AS, node.op_type)
+        yield replace(plain, op_type="DequantizeLinear", inputs=inputs, outputs=(start,), attributes=(*along, source))
         return
     # Each sample has scales of its own.
     to = (onnx.helper.make_attribute("to", onnx.TensorProto.FLOAT),)

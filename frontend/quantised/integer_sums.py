@@ -41,7 +41,8 @@ class Factor:
 def fitting(values: np.ndarray, zero: int | np.ndarray, dtype: str) -> list[np.ndarray]:
     """Integers without their zeros, of an 8-bit dtype that holds them, best their own; or several arrays, which add up.
 
-    There are two of up to nine bits, and three if both -255 and 255 are among them.
+    There are two of up to nine bits, and three if a number above 254 and one below -128 are among them: an int8 of both
+    leaves more than 127 of the one and less than 0 of the other, which no 8-bit type holds.
     """
     shifted = values.astype(np.int64) - zero
     for kind in (dtype, *EIGHT_BITS):

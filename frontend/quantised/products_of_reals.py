@@ -21,8 +21,12 @@ from .quantised_network import QuantisedNetwork, real_attribute
 from .quantised_results import convert_sums, target_of
 from .vector_factors import product_sums
 
-_SAME_UNIT = 1e-6
-"""How far apart, relative to one, two units may be that are the same: products of a few rounded float32 numbers."""
+_SAME_UNIT = 4e-7
+"""How far apart, relative to one, two units may be that are the same.
+
+A float32 rounding is of at most 6e-8: there is one of the bias's scale, and up to five of two scales, alpha and what is
+multiplied of them. What is further apart is of another unit, and 32-bit integers would tell.
+"""
 
 
 def rewrite_product(quantised: QuantisedNetwork, node: Node) -> bool:
@@ -135,7 +139,8 @@ def _bias_of(quantised: QuantisedNetwork, node: Node, factor: np.ndarray, size: 
     # Scales are rounded to float32, and integers in the unit of the sums are added as they are.
     unit = np.where(np.isclose(unit, 1.0, rtol=_SAME_UNIT, atol=0.0), 1.0, unit)
     exact = numbers.reshape(-1) * unit
-    return None if np.abs(exact).max(initial=0) >= LIMIT else np.broadcast_to(exact, (size,))
+    # A factor of 0 makes NaN, too, which is not less than anything.
+    return np.broadcast_to(exact, (size,)) if np.abs(exact).max(initial=0) < LIMIT else None
 
 
 def _is_whole(bias: np.ndarray) -> bool:

@@ -36,6 +36,9 @@ def rewrite_sum(quantised: QuantisedNetwork, node: Node) -> bool:
         return False
     if not all(t.whole and t.dtype in EIGHT_BITS and t.tensor not in constants for t in (first, second)):
         return False
+    # Ratios of scales are factors and divisors of float32.
+    if not all(0 < float(t.scale / target.integers.scale) < np.inf for t in (first, second)):
+        return False
     integers = unclipped(quantised, target)
     quantised.nodes.append(addition(node, first, second, target.integers, integers))
     clip(quantised, node, target, integers)

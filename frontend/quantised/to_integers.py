@@ -9,6 +9,9 @@ numbers of the sums. What is not dequantised or not quantised by constant parame
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..onnx.checks.quantisation import check_scale_values
 from ..onnx.inline import Node
 from ..onnx.prepare import Network
 from .conversions import rewrite_conversion, with_own_dequantisations
@@ -29,7 +32,17 @@ _REWRITES = (
 
 
 def to_integers(network: Network) -> None:
-    """Rewrite the network in place."""
+    """Rewrite the network in place. Raises :class:`UsageError` for a constant scale that is not finite.
+
+    Tensors that are 0 throughout have a scale of 0, by which integers are computed as ONNX defines it: of infinities.
+    """
+    for node in network.nodes:
+        check_scale_values(node, network.constants)
+    with np.errstate(all="ignore"):
+        _rewrite(network)
+
+
+def _rewrite(network: Network) -> None:
     if any(node.op_type in _QUANTISED for node in network.nodes):
         quantised = QuantisedNetwork.of(network)
         for node in network.nodes:

@@ -13,6 +13,7 @@ import onnx
 from ....ir.errors import UnsupportedError
 from ...net.net import Info
 from ..inline import Node
+from .quantisation import written_as
 
 _REALS = ("float32", "float16")
 _QUANTISED = ("int8", "uint8")
@@ -35,7 +36,7 @@ def check_quantised_types(node: Node, infos: Sequence[Info | None], is_weight: b
     else:
         problem = _attributes(node) or _dequantising(node, dtypes, _WEIGHTS if is_weight else _DEQUANTISED)
     if problem is not None:
-        raise UnsupportedError(f"node {node.name!r} ({node.op_type}): {problem}")
+        raise UnsupportedError(f"node {node.name!r} ({written_as(node)}): {problem}")
 
 
 def _attributes(node: Node) -> str | None:

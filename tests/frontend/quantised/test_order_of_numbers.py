@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
+from girih.ir.errors import UsageError
 from tests.support.onnx_models import Model
 from tests.support.quantised_models import expected
 from tests.support.quantised_networks import product_dtypes
@@ -89,6 +90,64 @@ def test_a_maximum_is_of_the_real_numbers(ends: str, scale: float) -> None:
     (got,), want = evaluate_graph(graph, inputs).values(), expected(model, inputs)
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
     assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("scales", [(0.5, -0.5), (-0.5, 0.5), (0.5, 0.25)], ids=str)
+def test_a_maximum_of_other_parameters(scales: tuple[float, float]) -> None:
+    """Of integers, it can be taken only where neither what is read nor what is made turns their order round."""
+    m, zero = Model(), 3
+    first, second = (
+        (m.constant(n, s, "float32"), m.constant(f"{n}z", zero, "int8")) for n, s in zip("st", scales, strict=True)
+    )
+    y = m.node(
+        "MaxPool", m.node("DequantizeLinear", m.input("x", 1, 1, 4, 6, kind="int8"), *first), kernel_shape=[2, 2]
+    )
+    x = np.random.default_rng(1).integers(-100, 100, (1, 1, 4, 6)).astype(np.int8)
+    (got,) = evaluate_graph(import_onnx(m.build(m.node("QuantizeLinear", y, *second))), {"x": x}).values()
+    real = np.lib.stride_tricks.sliding_window_view((x - 3.0) * scales[0], (2, 2), (2, 3)).max((-2, -1))
+    want = np.clip(np.rint(real / scales[1]) + zero, -128, 127).astype(np.int8)
+    np.testing.assert_array_equal(got, want, strict=True)
+
+
+@pytest.mark.parametrize("op", ["Relu", "Identity"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_scale_of_0(op: str) -> None:
+    """Quantisers write it for tensors that are 0 throughout; everything else is as far away as it can be."""
+    m, _ = clipped([], 1.0, 0)
+    y = m.node("QuantizeLinear", m.node(op, m.nodes[-2].output[0]), m.constant("dead", 0.0, "float32"), "z")
+    (got,) = evaluate_graph(import_onnx(m.build(y)), {"x": EVERY}).values()
+    real = EVERY[:, :1]
+    np.testing.assert_array_equal(got[real > 0], 127)
+    if op == "Identity":
+        np.testing.assert_array_equal(got[real < 0], -128)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-45, 1e38, np.nan, np.inf])
+@pytest.mark.parametrize("place", ["activations", "weights", "result"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_scales_of_all_sizes(place: str, scale: float) -> None:
+    """Those that are finite are imported without a warning."""
+    m = Model()
+    s = {n: m.constant(f"{n}s", scale if n == place else 0.1, "float32") for n in ("activations", "weights", "result")}
+    x = m.node("DequantizeLinear", m.input("x", 2, 3, kind="int8"), s["activations"])
+    w = m.node("DequantizeLinear", m.constant("w", np.ones((3, 2)), "int8"), s["weights"])
+    y = m.node("Gemm", x, w, m.constant("b", np.ones(2), "float32"))
+    model = m.build(m.node("QuantizeLinear", y, s["result"]))
+    if np.isfinite(scale):
+        assert import_onnx(model).ops
+    else:
+        with pytest.raises(UsageError, match=f"Linear.: the scale '{place}s' is {scale}: give finite numbers"):
+            import_onnx(model)
+
+
+@pytest.mark.parametrize("scales", [(0.5, 1e-45, 1e10), (1e10, 0.5, 1e-45)], ids=str)
+def test_sums_of_scales_that_are_far_apart(scales: tuple[float, float, float]) -> None:
+    """Their ratio is no float32 number."""
+    m = Model()
+    names = [m.constant(f"s{number}", scale, "float32") for number, scale in enumerate(scales)]
+    terms = [m.node("DequantizeLinear", m.input(n, 3, 50, kind="int8"), s) for n, s in zip("ab", names, strict=False)]
+    zero = m.constant("z", 3, "int8")
+    assert import_onnx(m.build(m.node("QuantizeLinear", m.node("Add", *terms), names[2], zero))).ops
 
 
 @pytest.mark.parametrize("scales", [(1.0, -1.0, 0.5), (-0.5, -0.25, 1.0), (0.5, 0.25, -0.5)], ids=str)

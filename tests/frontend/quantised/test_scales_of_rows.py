@@ -114,21 +114,26 @@ def test_one_zero_for_all_scales_and_the_reverse(op: str, scale: Shape, zero: Sh
     assert product_dtypes(graph) <= {"int8", "uint8"}
 
 
+@pytest.mark.parametrize(("opset", "many"), [(11, False), (17, False), (17, True)])
 @pytest.mark.parametrize("op", ["QLinearConv", "QLinearMatMul"])
-def test_scales_that_the_network_computes(op: str) -> None:
+def test_scales_that_the_network_computes(op: str, opset: int, many: bool) -> None:
     """How many there are is known only after shapes are inferred."""
-    m = Model(seed=1)
-    scales = [m.node("Abs", m.input(f"{n}s", *shape)) for n, shape in (("x", ()), ("w", (5,)))]
+    m = Model(seed=1, opset=opset)
+    scales = [m.node("Abs", m.input(f"{n}s", *shape)) for n, shape in (("x", ()), ("w", (5,) if many else ()))]
     zero = m.constant("xz", 120, "uint8")
     kernel = (16, 5) if op == "QLinearMatMul" else (5, 3, 1, 1)
-    weight = m.constant("w", m.rng.integers(-128, 128, kernel), "int8"), scales[1], m.constant("wz", [0] * 5, "int8")
+    weight = (
+        m.constant("w", m.rng.integers(-128, 128, kernel), "int8"),
+        scales[1],
+        m.constant("wz", [0] * 5 if many else 0, "int8"),
+    )
     y = m.constant("ys", 0.9, "float32"), zero
     shape = (7, 16) if op == "QLinearMatMul" else (1, 3, 4, 4)
     model = m.build(m.node(op, m.input("x", *shape, kind="uint8"), scales[0], zero, *weight, *y))
     rng = np.random.default_rng(1)
     inputs = {
         "xs": np.full((), 0.03, np.float32),
-        "ws": rng.uniform(0.01, 0.05, 5).astype(np.float32),
+        "ws": np.asarray(rng.uniform(0.01, 0.05, 5 if many else ()), np.float32),
         "x": rng.integers(0, 256, shape).astype(np.uint8),
     }
     (got,) = evaluate_graph(import_onnx(model), inputs, run_on_host).values()
@@ -138,10 +143,12 @@ def test_scales_that_the_network_computes(op: str) -> None:
 @pytest.mark.parametrize(
     ("scales", "message"),
     [
-        ({"a.scale": (5,), "a.zero": (5,)}, r"the scale 'a.scale' has 5 numbers, and axis 0 of 'a' has 7"),
-        ({"b.scale": (16,), "b.zero": (16,)}, r"the scale 'b.scale' has 16 numbers, and axis 1 of 'b' has 5"),
+        ({"a.scale": (5,), "a.zero": (5,)}, r"the scale 'a.scale' has shape \[5\], and 'a' has 7 rows"),
+        ({"b.scale": (16,), "b.zero": (16,)}, r"the scale 'b.scale' has shape \[16\], and 'b' has 5 columns"),
         ({"a.scale": (7, 16), "a.zero": (7, 16)}, r"the scale 'a.scale' has shape \[7, 16\]; give .* \[\.\.\., rows, 1\]"),
         ({"b.scale": (16, 5), "b.zero": (16, 5)}, r"the scale 'b.scale' has shape \[16, 5\]; give .* \[\.\.\., 1, columns\]"),
+        ({"b.scale": (1, 7), "b.zero": (1, 7)}, r"the scale 'b.scale' has shape \[1, 7\], and 'b' \[16, 5\]: .* \[1, 5\]"),
+        ({"b.scale": (2, 1, 5), "b.zero": (2, 1, 5)}, r"the scale 'b.scale' has shape \[2, 1, 5\], and 'b' \[16, 5\]"),
         ({"a.scale": (7,), "a.zero": (5,)}, "the zero point 'a.zero' has 5 numbers, and the scale 'a.scale' has 7: give"),
         ({"y.zero": (5,)}, "the zero point 'y.zero' has 5 numbers; ONNX allows one"),
         ({"y.scale": (5,), "y.zero": (5,)}, "the scale 'y.scale' has 5 numbers; ONNX allows one"),
@@ -156,7 +163,20 @@ def test_scales_that_do_not_fit(scales: dict[str, Shape], message: str) -> None:
     )
     weight = m.constant("b", m.rng.integers(-128, 128, (16, 5)), "int8")
     node = m.node("QLinearMatMul", m.input("a", 7, 16, kind="uint8"), *a, weight, *b, *y, name="product")
-    with pytest.raises(UsageError, match=f"node 'product'.*: {message}"):
+    with pytest.raises(UsageError, match=rf"node 'product' \(QLinearMatMul\): {message}"):
+        import_onnx(m.build(node))
+
+
+def test_a_vector_has_one_scale() -> None:
+    m = Model(seed=1)
+    (a, b, y) = (
+        one_operand(m, n, d, s, s)[0] for n, d, s in (("a", "uint8", (3,)), ("b", "int8", ()), ("y", "uint8", ()))
+    )
+    weight = m.constant("b", np.ones((3, 2)), "int8")
+    node = m.node("QLinearMatMul", m.input("a", 3, kind="uint8"), *a, weight, *b, *y, name="product")
+    with pytest.raises(
+        UsageError, match=r"\(QLinearMatMul\): the scale 'a.scale' .*, and 'a' has shape \[3\]: give one"
+    ):
         import_onnx(m.build(node))
 
 

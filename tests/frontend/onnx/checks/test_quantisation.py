@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UsageError
 from tests.support.onnx_models import Model
@@ -86,7 +87,7 @@ def test_scales_of_filters() -> None:
     weight = m.constant("w", np.ones((5, 2, 1, 1)), "int8")
     w = weight, m.constant("ws", [0.1, 0.2], "float32"), m.constant("wz", [0, 0], "int8")
     y = m.constant("ys", 0.1, "float32"), m.constant("yz", 3, "uint8")
-    with pytest.raises(UsageError, match=r"node 'conv' .*: the scale 'ws' has 2 numbers, and axis 0 of 'w' has 5"):
+    with pytest.raises(UsageError, match=r"node 'conv' .*: the scale 'ws' has shape .2., and 'w' has 5 filters"):
         import_onnx(m.build(m.node("QLinearConv", *x, *w, *y, name="conv")))
 
 
@@ -95,6 +96,52 @@ def test_scales_of_filters() -> None:
     [
         ("MatMulInteger", ((7, 16), (16, 5), (5,), ()), "the zero point 'az' has shape .5., and 'a' has 7 rows"),
         ("MatMulInteger", ((7, 16), (16, 5), (), (16,)), "the zero point 'bz' has shape .16., and 'b' has 5 columns"),
+        ("MatMulInteger", ((2, 7, 16), (16, 5), (2,), ()), "the zero point 'az' has shape .2., and 'a' has 7 rows"),
+        (
+            "MatMulInteger",
+            ((16,), (16, 5), (16,), ()),
+            "the zero point 'az' has shape .16., and 'a' has shape .16.: give",
+        ),
+        (
+            "MatMulInteger",
+            ((16,), (16, 5), (16, 1), ()),
+            r"the zero point 'az' has shape .16, 1., and 'a' .16.: give one",
+        ),
+        (
+            "MatMulInteger",
+            ((7, 16), (16,), (), (16,)),
+            "the zero point 'bz' has shape .16., and 'b' has shape .16.: give",
+        ),
+        (
+            "MatMulInteger",
+            ((2, 7, 16), (16, 5), (), (1, 3)),
+            r"the zero point 'bz' .*, and 'b' .16, 5.: .* shape .1, 5.",
+        ),
+        (
+            "MatMulInteger",
+            ((2, 7, 16), (16, 5), (), (2, 1, 5)),
+            r"the zero point 'bz' .*, and 'b' .16, 5.: .* shape .1, 5.",
+        ),
+        (
+            "MatMulInteger",
+            ((2, 7, 16), (16, 5), (2, 5, 1), ()),
+            "the zero point 'az' .*, and 'a' .2, 7, 16.: .* .2, 7, 1.",
+        ),
+        (
+            "MatMulInteger",
+            ((2, 7, 16), (16, 5), (3, 7, 1), ()),
+            "the zero point 'az' .*, and 'a' .2, 7, 16.: .* .2, 7, 1.",
+        ),
+        (
+            "MatMulInteger",
+            ((4, 3), (3, 5), (1, 3), ()),
+            r"the zero point 'az' has shape .1, 3.; give .* .\.\.\., rows, 1.",
+        ),
+        (
+            "ConvInteger",
+            ((1, 2, 4, 4), (5, 2, 1, 1), (), (5, 1)),
+            "the zero point 'bz' has shape .5, 1.; give .* a vector",
+        ),
         ("ConvInteger", ((1, 2, 4, 4), (5, 2, 1, 1), (2,), ()), "the zero point 'az' has shape .2.; ONNX allows one"),
         (
             "ConvInteger",
@@ -109,3 +156,26 @@ def test_zero_points_of_integer_products(op: str, shapes: tuple[Shape, ...], mes
     names += [m.constant(n, np.ones(s), "uint8") for n, s in zip(("b", "az", "bz"), shapes[1:], strict=True)]
     with pytest.raises(UsageError, match=rf"node 'product' \({op}\): {message}"):
         import_onnx(m.build(m.node(op, *names, name="product")))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(
+    ("a", "b", "az", "bz"),
+    [
+        ((2, 7, 16), (16, 5), (7,), (5,)),
+        ((2, 7, 16), (16, 5), (7, 1), (1, 5)),
+        ((2, 7, 16), (2, 16, 5), (2, 7, 1), (2, 1, 5)),
+        ((2, 7, 16), (16, 5), (2, 1, 1), ()),
+        ((16,), (16, 5), (1,), (5,)),
+    ],
+)
+def test_zero_points_of_integer_products_that_fit(a: Shape, b: Shape, az: Shape, bz: Shape, fixed: bool) -> None:
+    m, rng = Model(), np.random.default_rng(1)
+    arrays = {n: rng.integers(0, 256, s).astype(np.uint8) for n, s in {"a": a, "b": b, "az": az, "bz": bz}.items()}
+    kept = {n: v for n, v in arrays.items() if n == "a" or (n == "az" and not fixed)}
+    names = [m.input(n, *v.shape, kind="uint8") if n in kept else m.constant(n, v) for n, v in arrays.items()]
+    (got,) = evaluate_graph(import_onnx(m.build(m.node("MatMulInteger", *names))), kept).values()
+    # A vector of the left factor is of its rows.
+    shaped = {"a": arrays["az"].reshape(-1, 1) if len(az) == 1 else arrays["az"], "b": arrays["bz"]}
+    left, right = ((arrays[n].astype(np.int64) - shaped[n]).reshape(arrays[n].shape) for n in "ab")
+    np.testing.assert_array_equal(got, left @ right)

@@ -10,6 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from girih.frontend import import_onnx, reference_outputs
+from girih.frontend.net.net import Info
+from girih.frontend.onnx.checks.quantised_types import check_quantised_types
+from girih.frontend.onnx.inline import Node
 from girih.ir.errors import UnsupportedError
 
 FLOAT = TensorProto.FLOAT
@@ -70,6 +73,15 @@ def test_what_is_quantised_is_of_another_type_than_float(kind: int, name: str) -
 def test_attributes(attributes: dict[str, object], message: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"^node 'quantise' \(QuantizeLinear\): {message}$"):
         import_onnx(activations(TensorProto.INT8, **attributes))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16"])
+def test_what_is_dequantised_is_computed_and_has_16_bits(dtype: str) -> None:
+    """Of constants, real numbers are left; of others, there would have to be a tensor."""
+    node, infos = Node("dequantise", "DequantizeLinear", ("q", "s"), ("y",)), [Info((4,), dtype), Info((), "float32")]
+    check_quantised_types(node, infos, is_weight=True)
+    with pytest.raises(UnsupportedError, match=rf"^node 'dequantise' .*: 'q' is of type {dtype}, .* int8 or uint8$"):
+        check_quantised_types(node, infos, is_weight=False)
 
 
 def weights(array: np.ndarray, scale: np.ndarray, kind: int = FLOAT, **attributes: object) -> onnx.ModelProto:
