@@ -235,12 +235,11 @@ def _error(stage: Stage, dtypes: Mapping[str, str]) -> float:
 def _one_step_off(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """With one element a step higher or lower: that of a number near the border between two steps.
 
-    How many there are is a matter of chance, and often too few draws would hit one. The least and the largest numbers
-    are left out if there are others, since most of these are saturated: what limits the numbers can put back a step.
+    How many there are is a matter of chance, and often too few draws would hit one. At the end of the dtype, where
+    numbers are saturated, the step is the one that leads back.
     """
     limits, moved = np.iinfo(array.dtype), array.copy()
-    inner = np.flatnonzero((array > array.min()) & (array < array.max()))
-    place = int(rng.choice(inner) if inner.size else rng.integers(array.size))
+    place = int(rng.integers(array.size))
     step = int(rng.choice((-1, 1)))
     if not limits.min <= int(array.flat[place]) + step <= limits.max:
         step = -step
