@@ -20,9 +20,10 @@ def plan(
     """The best plan found within ``options.timeout``; ``progress`` hears of each model.
 
     ``judge`` is asked a few times at most: about a plan that is predicted to take no longer than the lower bound, about
-    one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction. Without
-    a judge, predictions are believed. ``tasks`` gives the instructions of a plan; without them, its queues keep the
-    order of operators and tiles.
+    one that is predicted to beat a simulated best, and about the best before it, if that has only a prediction; in the
+    end, about the plan with and without an order of queues, and about the first plan, if that may be better. Without a
+    judge, predictions are believed. ``tasks`` gives the instructions of a plan; without them, its queues keep the order
+    of operators and tiles.
 
     ``jobs``: how many processes solve what is independent, where the timeout pays for starting them; the plan is the
     same with any number of them.

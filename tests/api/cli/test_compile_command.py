@@ -51,17 +51,17 @@ def test_output_is_tried_before_compiling(capfd: pytest.CaptureFixture[str], tmp
 def test_compile_as_json(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih", "--json")
     assert code == 0
-    found = json.loads(out)
-    assert found["status"] == "ok"
-    assert found["cycles_predicted"] == 9000
-    assert found["lower_bound_cycles"] == 6000
-    assert found["models"]["tiling"] == {
+    printed = json.loads(out)
+    assert printed["status"] == "ok"
+    assert printed["cycles_predicted"] == 9000
+    assert printed["lower_bound_cycles"] == 6000
+    assert printed["models"]["tiling"] == {
         "status": "feasible", "objective": 120, "bound": 100, "gap": pytest.approx(1 / 6), "unit": "cycles",
         "runs": 2, "seconds": 0.75,
     }  # fmt: skip
-    assert found["plan_sha256"] == compiled_residual().plan_sha256
-    assert found["program_sha256"] == compiled_residual().program_sha256
-    assert (tmp_path / "a.girih").stat().st_size == found["output_bytes"]
+    assert printed["plan_sha256"] == compiled_residual().plan_sha256
+    assert printed["program_sha256"] == compiled_residual().program_sha256
+    assert (tmp_path / "a.girih").stat().st_size == printed["output_bytes"]
 
 
 @pytest.mark.usefixtures("compiling")

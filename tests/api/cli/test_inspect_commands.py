@@ -98,8 +98,8 @@ def test_ops(capfd: pytest.CaptureFixture[str]) -> None:
     assert "Conv " in out
     assert "not supported" not in out
     assert "ONNX operators are supported" in out.splitlines()[-1]
-    found = json.loads(girih(capfd, "ops", "--coverage", "--json")[1])
-    assert found["all"] == len(found["operators"]) > found["supported"] > 100
+    printed = json.loads(girih(capfd, "ops", "--coverage", "--json")[1])
+    assert printed["all"] == len(printed["operators"]) > printed["supported"] > 100
 
 
 def test_operators_that_are_refused_say_why(capfd: pytest.CaptureFixture[str]) -> None:

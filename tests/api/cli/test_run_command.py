@@ -32,13 +32,13 @@ def answer(violations: tuple[Violation, ...] = ()) -> Any:
 def test_run_as_json(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: Path) -> None:
     monkeypatch.setattr(run, "run", answer())
     code, out, _ = girih(capfd, "run", compiled, "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert found["status"] == "ok"
-    assert found["cycles"] == 9500
-    assert found["npu_fraction"] == {"macs": 1.0, "elements": 0.97}
-    assert found["violations"] == 0
-    assert found["max_abs_err"] is None
+    assert printed["status"] == "ok"
+    assert printed["cycles"] == 9500
+    assert printed["npu_fraction"] == {"macs": 1.0, "elements": 0.97}
+    assert printed["violations"] == 0
+    assert printed["max_abs_err"] is None
 
 
 def test_violations_fail_the_run(
@@ -46,10 +46,10 @@ def test_violations_fail_the_run(
 ) -> None:
     monkeypatch.setattr(run, "run", answer((BREAK,)))
     code, out, err = girih(capfd, "run", compiled, "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 5
-    assert found["status"] == "check_failed"
-    assert found["violations"] == 1
+    assert printed["status"] == "check_failed"
+    assert printed["violations"] == 1
     assert "address 64 is outside" in err
     code, out, _ = girih(capfd, "run", compiled)
     assert code == 5
@@ -95,10 +95,10 @@ def test_run_in_time_alone(capfd: pytest.CaptureFixture[str], compiled: Path) ->
 
 def test_exact_compares_every_element(capfd: pytest.CaptureFixture[str], compiled: Path) -> None:
     code, out, _ = girih(capfd, "run", compiled, "--exact", "--json")
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert (found["check"], found["tolerance"], found["rel_err"]) == ("exact", 0, 0)
-    assert [(o["different"], o["first_different"]) for o in found["outputs"]] == [(0, None)] * len(found["outputs"])
+    assert (printed["check"], printed["tolerance"], printed["rel_err"]) == ("exact", 0, 0)
+    assert [(o["different"], o["first_different"]) for o in printed["outputs"]] == [(0, None)] * len(printed["outputs"])
     assert "elements differ" in girih(capfd, "run", compiled, "--exact")[1]
     assert json.loads(girih(capfd, "run", compiled, "--json")[1])["check"] is None
     code, _, err = girih(capfd, "run", compiled, "--exact", "--check")

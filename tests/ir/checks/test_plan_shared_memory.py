@@ -144,10 +144,10 @@ def test_what_is_made_in_a_slot_is_not_fetched_in_it() -> None:
     slot_of = {op.output: slot for slot, op in enumerate(graph().ops)}
     for i, buffer in enumerate(plan.shared):
         if buffer.fetch and buffer.tensor in slot_of:
-            made = slot_of[buffer.tensor]
-            early = with_shared(plan, i, lambda b, made=made: replace(b, live=(made, b.live[1]), address=1 << 22))
+            slot = slot_of[buffer.tensor]
+            early = with_shared(plan, i, lambda b, slot=slot: replace(b, live=(slot, b.live[1]), address=1 << 22))
             wrong_shared(
-                early, f"is fetched in slot {made}, and core .* makes a part of {buffer.tensor} in slot {made}"
+                early, f"is fetched in slot {slot}, and core .* makes a part of {buffer.tensor} in slot {slot}"
             )
             caught += 1
     assert caught
@@ -233,12 +233,12 @@ def in_two(plan: Plan, number: int, dim: int, at: int) -> Plan:
 
 def kept_result(plan: Plan) -> int:
     """A buffer of a result that stays in shared memory, of several rows."""
-    made = {op.output for op in graph().ops}
+    results = {op.output for op in graph().ops}
     here = STCP.levels.exchange.name
     return next(
         i
         for i, b in enumerate(plan.shared)
-        if b.memory == here and b.tensor in made and not b.fetch and not b.store and b.box[1].size > 1
+        if b.memory == here and b.tensor in results and not b.fetch and not b.store and b.box[1].size > 1
     )
 
 
@@ -261,9 +261,9 @@ def test_a_result_may_lie_in_two_buffers() -> None:
 
 def test_a_store_goes_where_the_read_looks() -> None:
     """A buffer that lives for the store alone takes a chunk of a share, which the reader would miss."""
-    made = residual(1, batch=2, size=64, channels=32)
-    plan = rough_plan(made, STCP, group=1)
-    facts = Facts(plan, STCP, Geometry(made))
+    network = residual(1, batch=2, size=64, channels=32)
+    plan = rough_plan(network, STCP, group=1)
+    facts = Facts(plan, STCP, Geometry(network))
     here = STCP.levels.exchange.name
     number, whole, chunk = next(
         (i, b, parts[0])
@@ -277,4 +277,4 @@ def test_a_store_goes_where_the_read_looks() -> None:
     thief = replace(whole, box=chunk, bytes=2 * volume(chunk), live=(whole.live[0], whole.live[0] + 1))
     thief = replace(thief, address=STCP.levels.exchange.capacity - round_up(thief.bytes, 64))
     stolen = replace(plan, shared=(*plan.shared[:number], thief, *plan.shared[number:]))
-    refused(stolen, "were written there before", made)
+    refused(stolen, "were written there before", network)

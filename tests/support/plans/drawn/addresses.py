@@ -10,24 +10,24 @@ from girih.ir.plan import LocalBuffer, SharedBuffer
 
 def addresses(machine: Machine, buffers: list[LocalBuffer] | list[SharedBuffer], rng: Random) -> list[int]:
     """The lowest address that is free while a buffer lives; buffers come in any order."""
-    found: dict[int, int] = {}
+    placed: dict[int, int] = {}
     for i in rng.sample(range(len(buffers)), len(buffers)):
-        mine = buffers[i]
+        buffer = buffers[i]
         rivals = sorted(
-            (found[j], found[j] + buffers[j].bytes)
-            for j in found
-            if buffers[j].memory == mine.memory
-            and buffers[j].live[0] < mine.live[1]
-            and mine.live[0] < buffers[j].live[1]
+            (placed[j], placed[j] + buffers[j].bytes)
+            for j in placed
+            if buffers[j].memory == buffer.memory
+            and buffers[j].live[0] < buffer.live[1]
+            and buffer.live[0] < buffers[j].live[1]
         )
-        alignment = machine.memory[mine.memory].alignment
+        alignment = machine.memory[buffer.memory].alignment
         at = 0
         for low, high in rivals:
-            if at + mine.bytes <= low:
+            if at + buffer.bytes <= low:
                 break
             at = max(at, round_up(high, alignment))
-        found[i] = at
-    return [found[i] for i in range(len(buffers))]
+        placed[i] = at
+    return [placed[i] for i in range(len(buffers))]
 
 
 def round_up(size: int, alignment: int) -> int:

@@ -42,15 +42,15 @@ def uses_of(
                 uses.by_host.setdefault(name, []).append(start)
             uses.made_by_host |= dict.fromkeys(ops[0].outputs, start)
             continue
-        there = drawing.cells_of(segment, step.instance)
+        cells = drawing.cells_of(segment, step.instance)
         out = leaving(graph, tuple(ops))
         for position, op in enumerate(ops):
-            shares = [c.owned[op.output] for c in there if op.output in c.owned]
+            shares = [c.owned[op.output] for c in cells if op.output in c.owned]
             if op in out and shares:
                 uses.made.setdefault(op.output, []).append((start + position, hull_of(shares)))
             tile = segment.tile[op.name]
             name = stationary(op, tile)
-            walked = [b for c in there if op.name in c.ops for b in weight_boxes(drawing, op, tile, c)] if name else []
+            walked = [b for c in cells if op.name in c.ops for b in weight_boxes(drawing, op, tile, c)] if name else []
             if name and is_streamed(drawing, segment, name) and walked:
                 uses.streams.setdefault(name, []).append((start + position, walked))
         own = {op.output for op in ops}
@@ -58,7 +58,7 @@ def uses_of(
         for name in segment.aliased:
             data[name] = next(p for p, op in enumerate(ops) if name in op.inputs or name == op.output)
         for name, position in data.items():
-            boxes = [c.tensors[name] for c in there if name in c.tensors]
+            boxes = [c.tensors[name] for c in cells if name in c.tensors]
             if boxes and name not in own:
                 uses.reads.setdefault(name, []).append((start + position, start + position + 1, hull_of(boxes)))
     return uses

@@ -37,8 +37,8 @@ def local_buffers(drawing: Drawing, number: int, segment: Segment) -> list[Local
         want(levels.activations, "", name, size, 1, (first, touched[-1] + 1))
     for position, op in enumerate(ops):
         tile = segment.tile[op.name]
-        there = [c for c in cells if op.name in c.ops]
-        boxes = {c.ops[op.name].tensors[op.output] for c in there}
+        running = [c for c in cells if op.name in c.ops]
+        boxes = {c.ops[op.name].tensors[op.output] for c in running}
         tiles = {t for b in boxes for t in tile_boxes(b, tile.sizes, tile.order)}
         parts = [op_boxes(op, drawing.graph.tensor, t).tensors for t in tiles]
         for buffer in op.buffers:
@@ -47,8 +47,8 @@ def local_buffers(drawing: Drawing, number: int, segment: Segment) -> list[Local
                 each = size * DTYPES[buffer.dtype]
                 want(levels.sums, op.name, buffer.name, each, tile.depth, (position, position + 1))
         name = stationary(op, tile)
-        if name is not None and there:
-            size = max(volume(b) for c in there for b in weight_boxes(drawing, op, tile, c)) * drawing.itemsize(name)
+        if name is not None and running:
+            size = max(volume(b) for c in running for b in weight_boxes(drawing, op, tile, c)) * drawing.itemsize(name)
             want(levels.weights, op.name, name, size, tile.weight_depth, (position, position + 1))
     return [
         LocalBuffer(b.segment, b.op, b.name, b.use, b.memory, address, b.bytes, b.depth, b.live)

@@ -59,8 +59,8 @@ def _segment(drawing: Drawing, run: tuple[Op, ...]) -> Segment:
     cores = _splits(drawing, left, drawing.rng.randint(1, drawing.machine.cores))
     names = tuple(op.name for op in run)
     bare = Segment(names, instances, cores, ())
-    made = Random(f"{names} {instances} {cores}")
-    parts = tuple(name for name in possible_aliases(drawing.graph, run) if made.random() < 0.8)
+    alias_rng = Random(f"{names} {instances} {cores}")
+    parts = tuple(name for name in possible_aliases(drawing.graph, run) if alias_rng.random() < 0.8)
     return Segment(names, instances, cores, tuple(_tile(drawing, op, bare) for op in run), parts)
 
 
