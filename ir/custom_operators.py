@@ -184,14 +184,14 @@ def registered_for_now() -> Generator[None]:
 def blaming(operator: CustomOperator, doing: str) -> Generator[None]:
     """An exception inside becomes a :class:`UsageError` that names the user's file and line, and what was being done.
 
-    The line is the innermost one of the user's file that was being executed, else where the operator is registered.
-    Errors of ours pass as they are.
+    So does ``sys.exit()``, which would end the compiler without a word. The line is the innermost one of the user's
+    file that was being executed, else where the operator is registered. Errors of ours pass as they are.
     """
     try:
         yield
     except GirihError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line, trace = operator.line, error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == operator.file:
@@ -202,7 +202,7 @@ def blaming(operator: CustomOperator, doing: str) -> Generator[None]:
         ) from error
 
 
-def _message(error: Exception) -> str:
+def _message(error: BaseException) -> str:
     """Kind and message of an exception; of TVM's errors of schedules, which hold the whole function, first and last."""
     kind = type(error).__name__
     text = str(error).strip().removeprefix(f"{kind}: ")

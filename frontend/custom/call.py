@@ -24,6 +24,9 @@ from ...ir.errors import UsageError
 from ...ir.graph import DTYPES
 from ..library.library_input import LibraryInput
 from ..net.net import Info
+from .compute_checks import compute_problem
+from .kernel_bounds import index_problem
+from .kernel_checks import kernel_problem
 
 
 def emit_call(
@@ -52,6 +55,11 @@ def emit_call(
     results = infos[len(given) :]
     if not results:
         raise wrong(operator, node, "its kernel has no parameter for a result")
+    problem = kernel_problem(functions[0], len(given))
+    if problem is None and operator.height == "library":  # The importer checks the loops of the other.
+        problem = index_problem(functions[0])
+    if problem is not None:
+        raise wrong(operator, node, problem)
     out = [relax.TensorType(cast("Any", i.shape), i.dtype) for i in results]
     with blaming(operator, f"the call for node {node!r}"):
         hint = "".join(c if c.isalnum() else "_" for c in operator.name)
@@ -124,13 +132,12 @@ def _prim_func(
         return _rooted(function)
     tensors = [t and te.placeholder(cast("Any", t.shape), t.dtype, f"in{n}") for n, t in enumerate(types)]
     results = _as_list(operator.function(*tensors, **attributes))
-    for result in results:
-        if not isinstance(result, te.Tensor):
-            raise wrong(operator, node, f"it returns {type(result).__name__}, not a te tensor")
-        if any(result.same_as(tensor) for tensor in tensors if tensor is not None):
-            raise wrong(operator, node, "it returns one of its inputs as it is; compute a copy")
+    given = [t for t in tensors if t is not None]
+    problem = compute_problem(given, results)
+    if problem is not None:
+        raise wrong(operator, node, problem)
     # With indices of int64, as kernels of TVM have them: fusion compares the types of their buffers.
-    return te.create_prim_func([*(t for t in tensors if t is not None), *results], index_dtype_override="int64")
+    return te.create_prim_func([*given, *results], index_dtype_override="int64")
 
 
 def _rooted(function: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,23 @@ def wrong_type(x: Any) -> Any:
 def test_what_it_raises_has_the_line_where_it_was_raised() -> None:
     text = refused(raising, "the call for node 'my Bad' of the operator my.ops::Bad failed: ")
     assert text.startswith(f"{__file__}:{line_of(raising, 'there are two')}: ")
+
+
+def leaving(x: Any) -> Any:
+    sys.exit(3)
+
+
+def test_an_exit_of_the_function_is_an_error_with_its_line() -> None:
+    text = refused(leaving, "the call for node 'my Bad' of the operator my.ops::Bad failed: SystemExit: 3")
+    assert text.startswith(f"{__file__}:{line_of(leaving, 'sys.exit')}: ")
+
+
+def test_a_dropped_condition_is_refused_with_a_line() -> None:
+    def tail(x: Any) -> Any:
+        k = te.reduce_axis((0, 6), "k")
+        return te.compute((4,), lambda i: te.sum(x[i, k], axis=k, where=k > 3), name="tail")
+
+    assert refused(tail, "the reduction of 'tail' has where=").startswith(f"{__file__}:")
 
 
 def test_what_relax_says_of_types_has_a_line() -> None:
