@@ -7,7 +7,8 @@ of a convolution); the instruction itself knows stride, dilation and the operand
 contraction whose loops merge into one of each role is a matrix product. Loops that do not fit into an instruction
 repeat it. Where windows see padding, positions of a kernel can have instructions of their own, for the results that
 they find something for: of 14 rows of 14, a row of a 3 x 3 kernel beside the middle finds something for 13, which are
-three blocks of an array of 64 rows instead of four.
+three blocks of an array of 64 rows instead of four. Where these come first, the results that they do not reach become
+zero, or what the sum starts from, by one product with padding.
 """
 
 from __future__ import annotations
@@ -106,10 +107,14 @@ class MatrixForm:
 
 @dataclass(frozen=True)
 class MatrixPart:
-    """Some points of a contraction, ``spans`` of its loops, and the instructions for them."""
+    """Some points of a contraction, ``spans`` of its loops, and the instructions for them.
+
+    No part before it reaches the results of one that is ``first``; together, these reach all results once.
+    """
 
     spans: tuple[Span, ...]
     form: MatrixForm
+    first: bool
 
     @property
     def origin(self) -> tuple[int, ...]:
@@ -232,34 +237,39 @@ def matrix_parts(
     """The cheapest way to do all products of a contraction that matter, with the arguments of :func:`matrix_form`.
 
     At once, or in parts, one for the positions of a kernel that find something for the same results. What is left out
-    are products with padding. The first part reaches every result, unless the sums were ``started`` before. All of it
-    is one part for floats, of which sums are rounded after each tile of the plan and nowhere else; where loops have
-    wishes; on machines that have any staging memory (``staged``, whether or not these operands are: each part would
-    stage them again); and where several engines share the work: they would write the same results.
+    are products with padding. The first parts reach every result, unless the sums were ``started`` before. Floats, of
+    which sums are rounded after each tile of the plan and nowhere else, are in parts only where one of them adds all
+    that is not 0. All of it is one part where loops have wishes; on machines that have any staging memory (``staged``,
+    whether or not these operands are: each part would stage them again); and where several engines share the work: they
+    would write the same results.
     """
     everything = tuple(Span(0, e) for e in extents)
     whole = matrix_form(engine, dtype, extents, strides, dimensions, guarded, family, fields)
-    best, below = (MatrixPart(everything, whole),), whole.busy
-    if dtype in FLOATS or engine.count > 1 or staged or family or any(fields):
+    best, below = (MatrixPart(everything, whole, first=True),), whole.busy
+    if engine.count > 1 or staged or family or any(fields):
         return best
     bounded = [d for d in dimensions if guarded and any(a in guarded for a in d.loops)]
     for dimension in bounded:
         parts: list[MatrixPart] = []
-        seen = _seen(dimension, everything, strides[0], started=started)
-        if sum(_least_cycles(engine, dtype, spans, strides) for spans in seen) >= below:
+        seen = _seen(dimension, everything, strides[0])
+        if not seen or (dtype in FLOATS and len(seen) > 1):
+            continue
+        unreached = [] if started else _unreached(dimension, everything, strides[0], seen[0])
+        wanted = [seen[0], *unreached, *seen[1:]]
+        if sum(_least_cycles(engine, dtype, spans, strides) for spans in wanted) >= below:
             continue
         left = below
-        for spans in seen:
+        for number, spans in enumerate(wanted):
             moved = [d.moved(spans) for d in dimensions]
             sizes = tuple(span.size for span in spans)
             inside = tuple(Span(0, e) for e in sizes)
             leaving = [m for m, d in zip(moved, dimensions, strict=True) if d in bounded and m.may_leave(inside)]
             form = matrix_form(engine, dtype, sizes, strides, moved, {a for d in leaving for a in d.loops})
-            parts.append(MatrixPart(spans, form))
+            parts.append(MatrixPart(spans, form, first=number <= len(unreached)))
             left -= form.busy
             if left <= 0:
                 break
-        if parts and left > 0:
+        if left > 0:
             best, below = tuple(parts), below - left
     return best
 
@@ -272,33 +282,50 @@ def _least_cycles(engine: Engine, dtype: str, spans: tuple[Span, ...], strides: 
     return rest * (engine.issue + matrix_body(engine, m, n, k, dtype))
 
 
-def _seen(
-    dimension: Dimension, points: tuple[Span, ...], target: Sequence[int], *, started: bool
-) -> list[tuple[Span, ...]]:
+def _seen(dimension: Dimension, points: tuple[Span, ...], target: Sequence[int]) -> list[tuple[Span, ...]]:
     """The points that find something in a dimension, by runs of a reduced loop that find it for the same results.
 
-    What reaches all results comes first; nothing, if no run does and the sums were not ``started``.
+    What reaches the most results comes first. Nothing where more loops than one of a kind walk the dimension.
     """
-    used = [a for a in dimension.loops if points[a].size > 1]
-    outs, kernels = [a for a in used if target[a]], [a for a in used if not target[a]]
-    if len(outs) != 1 or len(kernels) > 1:
+    loops = _walking(dimension, points, target)
+    if loops is None:
         return []
-    (out,) = outs
+    out, kernel = loops
     runs: list[tuple[Span, ...]] = []
-    for value in range(points[kernels[0]].size if kernels else 1):
+    for value in range(1 if kernel is None else points[kernel].size):
         at = list(points)
-        for kernel in kernels:
+        if kernel is not None:
             at[kernel] = Span(value, value + 1)
         fixed = dimension.moved(at)
         (span,) = in_bounds([points[out].size], [False], [Dimension((fixed.coeffs[out],), fixed.const, fixed.bound, 0)])
         if not span.size:
             continue
         at[out] = span
-        if kernels and runs and runs[-1][out] == span and runs[-1][kernels[0]].hi == value:
-            at[kernels[0]] = Span(runs.pop()[kernels[0]].lo, value + 1)
+        if kernel is not None and runs and runs[-1][out] == span and runs[-1][kernel].hi == value:
+            at[kernel] = Span(runs.pop()[kernel].lo, value + 1)
         runs.append(tuple(at))
-    runs.sort(key=lambda spans: spans[out] != points[out])
-    return runs if runs and (started or runs[0][out] == points[out]) else []
+    return sorted(runs, key=lambda spans: -spans[out].size)
+
+
+def _walking(dimension: Dimension, points: tuple[Span, ...], target: Sequence[int]) -> tuple[int, int | None] | None:
+    """The loop of results and the reduced loop that walk a dimension, if there is one of the former."""
+    used = [a for a in dimension.loops if points[a].size > 1]
+    outs, kernels = [a for a in used if target[a]], [a for a in used if not target[a]]
+    if len(outs) != 1 or len(kernels) > 1:
+        return None
+    return outs[0], kernels[0] if kernels else None
+
+
+def _unreached(
+    dimension: Dimension, points: tuple[Span, ...], target: Sequence[int], reached: tuple[Span, ...]
+) -> list[tuple[Span, ...]]:
+    """One product, with padding, of each result that a run of :func:`_seen` does not reach."""
+    loops = _walking(dimension, points, target)
+    assert loops is not None
+    out, _ = loops
+    single = [span if stride else Span(span.lo, span.lo + 1) for span, stride in zip(reached, target, strict=True)]
+    rest = (Span(points[out].lo, reached[out].lo), Span(reached[out].hi, points[out].hi))
+    return [(*single[:out], span, *single[out + 1 :]) for span in rest if span.size]
 
 
 def _as_wished(form: MatrixForm, wishes: Mapping[int, str]) -> MatrixForm:
@@ -325,7 +352,7 @@ def _windows(
     candidates: list[MatrixWindow] = []
     for dimension in dimensions:
         coeffs = dimension.coeffs
-        used = [a for a in dimension.loops if extents[a] > 1]
+        used = [a for a in dimension.loops if extents[a] > 1 or a in guarded]
         bounded = any(a in guarded for a in used)
         # The loops of an instruction go forwards, and through no other dimension.
         able = [a for a in used if coeffs[a] > 0 and left[a] == coeffs[a] * dimension.pitch]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...ir.errors import GirihError, UnsupportedError
 from ...ir.isa.matrix_selection import MatrixForm, MatrixPart, matrix_parts
@@ -53,14 +53,25 @@ def contraction(
         started=started,
         staged=staged,
     )
-    overwrites = False
-    out: list[Emitted] = []
-    for number, part in enumerate(parts):
-        covers = not started and not number
-        emitted, overwritten = _part(_restricted(tight, part), part.form, nest.extents, covers=covers)
-        overwrites |= overwritten
-        out += emitted
-    return out, overwrites
+    placed = [_placed(_restricted(tight, part), part) for part in parts]
+    whole = all(t == e for t, e, s in zip(tight.extents, nest.extents, tight.accesses[0].strides, strict=True) if s)
+    overwrites = not started and whole and all(part.overwrites for part in placed if part.first)
+    return [e for part in placed for e in _instructions(part, covers=overwrites and part.first)], overwrites
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """The instructions of one part, each with the values of the loops outside of it; ``nest`` has the part's loops.
+
+    ``first``: see :class:`~girih.ir.isa.matrix_selection.MatrixPart`. ``overwrites``: each of its results has an
+    instruction that can overwrite it, with what the sum starts from.
+    """
+
+    nest: ByteNest
+    form: MatrixForm
+    pieces: tuple[tuple[Piece, dict[int, int]], ...]
+    first: bool
+    overwrites: bool
 
 
 def _restricted(nest: ByteNest, part: MatrixPart) -> ByteNest:
@@ -72,26 +83,27 @@ def _restricted(nest: ByteNest, part: MatrixPart) -> ByteNest:
     return replace(nest, extents=part.extents, accesses=accesses)
 
 
-def _part(nest: ByteNest, form: MatrixForm, extents: tuple[int, ...], *, covers: bool) -> tuple[list[Emitted], bool]:
-    """The instructions of one part, and whether they overwrite, which they do not unless they are to ``cover`` all.
-
-    ``extents``: those of the loops before anything was cut off.
-    """
+def _placed(nest: ByteNest, part: MatrixPart) -> _Placed:
+    form = part.form
     flat = over(nest, form.extents, form.kept)
     axes = [a for a in form.axes if a is not None]
     outside = [a for a in range(len(flat.extents)) if a not in axes]
-    parts = [(p, dict(zip(outside, p.outer, strict=True))) for p in pieces(flat, axes, len(axes))]
-    inside = [(p, values) for p, values in parts if all(0 <= w.start(values) < w.bound for w in form.repeated)]
-    covers &= all(t == e for t, e, s in zip(nest.extents, extents, nest.accesses[0].strides, strict=True) if s)
-    covers &= {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in parts}
-    covers &= all(not w.strides[a] for w in flat.accesses[3:] for a in axes if a != form.n)
+    every = [(p, dict(zip(outside, p.outer, strict=True))) for p in pieces(flat, axes, len(axes))]
+    inside = tuple((p, values) for p, values in every if all(0 <= w.start(values) < w.bound for w in form.repeated))
+    overwrites = {p.bases[0] for p, _ in inside} == {p.bases[0] for p, _ in every}
+    overwrites &= all(not w.strides[a] for w in flat.accesses[3:] for a in axes if a != form.n)
+    return _Placed(flat, form, inside, part.first, overwrites)
+
+
+def _instructions(part: _Placed, *, covers: bool) -> list[Emitted]:
+    """The first at each place overwrites what is there if the part ``covers`` all; the others add to it."""
     seen: set[int] = set()
     out: list[Emitted] = []
-    for piece, values in inside:
+    for piece, values in part.pieces:
         acc = int(not covers or piece.bases[0] in seen)
         seen.add(piece.bases[0])
-        out.append(_emitted(flat, form, piece, values, acc))
-    return out, covers
+        out.append(_emitted(part.nest, part.form, piece, values, acc))
+    return out
 
 
 def _emitted(flat: ByteNest, form: MatrixForm, piece: Piece, values: dict[int, int], acc: int) -> Emitted:

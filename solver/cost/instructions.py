@@ -305,11 +305,11 @@ def matrix_run(
     total = EngineTime(0, 0, engine.latency)
     parts = matrix_parts(engine, dtype, extents, strides, dimensions, guarded, started=accumulates, staged=staged)
     for part in parts:
-        form, adds = part.form, accumulates or bool(total.instructions)
+        form, adds = part.form, accumulates or not part.first
         inside = tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, part.spans, strict=True))
         sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
         served = [(stage.write, sums * (2 if adds else 1)), (left, of_left), (stage.factors[1], of_right)]
-        if stage.start is not None and not total.instructions:
+        if stage.start is not None and part.first:
             served.append((stage.start, of_start))
         demands = [
             _demand(access, inside, layout, elements * form.instructions)

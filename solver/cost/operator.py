@@ -11,21 +11,23 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import ceil, inf, prod
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir.box import Box, is_empty, shape_of, volume
+from ...ir.box import Box, Span, is_empty, shape_of, volume
 from ...ir.errors import EngineTypeError, UnsupportedError
-from ...ir.graph import DTYPES, Graph, Op, contraction_axes
+from ...ir.graph import DTYPES, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Engine, Level, Machine
 from ...ir.machines.computed_types import idle_with
 from ...ir.machines.shared_banks import ReachedBanks
 from ...ir.semantics.contraction_engines import contraction_engine
 from ...ir.semantics.region import OpBoxes, beyond
 from .copy_time import route
+from .instructions import StageBuffers
 from .scratch import ScratchBytes, scratch_rooms
 from .staging_time import matrix_time, vector_time
 
@@ -164,7 +166,9 @@ class EngineWork:
     """Of one core: busy cycles of the engines, issue included, and instructions of each.
 
     ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained. ``sums``:
-    cycles that the accumulator memory takes to write its results once.
+    cycles that the accumulator memory takes to write its results once. ``apart``: for each reduce axis, the cycles of
+    the matrix engine if each position of that axis is a tile of the reduction, which matters where some see padding;
+    0 for an axis along which nothing can be out of bounds, and no numbers where there is none.
     """
 
     matrix: int = 0
@@ -173,8 +177,15 @@ class EngineWork:
     vector_instructions: int = 0
     matrix_fill: int = 0
     sums: int = 0
+    apart: tuple[int, ...] = ()
+
+    @property
+    def least_matrix(self) -> int:
+        """Cycles of the matrix engine, whichever one axis has its positions apart."""
+        return min([self.matrix, *(cycles for cycles in self.apart if cycles)])
 
     def plus(self, other: EngineWork, times: int = 1) -> EngineWork:
+        axes = zip_longest(self.apart, other.apart, fillvalue=0)
         return EngineWork(
             self.matrix + times * other.matrix,
             self.vector + times * other.vector,
@@ -182,6 +193,7 @@ class EngineWork:
             self.vector_instructions + times * other.vector_instructions,
             self.matrix_fill + times * other.matrix_fill,
             self.sums + times * other.sums,
+            tuple(one + times * more for one, more in axes),
         )
 
 
@@ -338,11 +350,28 @@ class OpCost:
                 continue
             if position == self.contraction:
                 run = matrix_time(self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                matrix = EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums)
+                apart = self._apart(stage, points, layout)
+                matrix = EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums, apart)
             else:
                 run = vector_time(self.machine, self.vector, stage, points, layout, product)
                 vector, instructions = vector + run.busy, instructions + run.instructions
         return matrix.plus(EngineWork(0, vector, 0, instructions))
+
+    def _apart(self, stage: Stage, points: Box, layout: StageBuffers) -> tuple[int, ...]:
+        """:attr:`EngineWork.apart` of the contraction on the matrix engine."""
+        left = stage.factors[0]
+        if left.fill is None or self.machine.staging_memories or self.matrix.count > 1:
+            return ()
+        dtype = self.dtypes[left.tensor]
+        cycles: list[int] = []
+        for axis in contraction_axes(stage).k:
+            walked = any(index.coeffs[axis] and len(index.terms) > 1 for index in left.index)
+            cycles.append(0)
+            for value in range(points[axis].lo, points[axis].hi) if walked else ():
+                at = (*points[:axis], Span(value, value + 1), *points[axis + 1 :])
+                later = bool(cycles[-1])
+                cycles[-1] += matrix_time(self.machine, self.matrix, stage, at, layout, dtype, accumulates=later).busy
+        return tuple(cycles)
 
 
 def overlapped(cost: OpCost, work: EngineWork, tiles: int, depth: int) -> int:
@@ -360,6 +389,7 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     are loaded once, in pieces of all columns or, with the reduction innermost, of all of that. The time in which the
     last tile drains through the vector engine is included.
     """
+    work = replace(work, matrix=work.least_matrix, apart=())
     best = work.matrix + work.vector + cost.latency
     if cost.contraction is None:
         return best

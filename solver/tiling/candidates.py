@@ -55,11 +55,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Sizes of the tiles of the reduce axes, their number, and the points of the largest."""
+    """``sizes`` of the tiles of the reduce axes, their number, and the points of the largest.
+
+    ``apart``: the axes of which each tile has one position of several, with how many there are.
+    """
 
     sizes: tuple[int, ...]
     count: int
     points: int
+    apart: tuple[tuple[int, int], ...] = ()
 
 
 def useful_sizes(extent: int, unit: int = 1) -> list[int]:
@@ -96,9 +100,13 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) 
     cuts = list(dict.fromkeys([*cuts, *((*extents[:-1], size) for size in shorter)]))
     if also and also not in cuts:
         cuts.append(also)
-    return [
-        Reduction(sizes, prod(-(-e // s) for e, s in zip(extents, sizes, strict=True)), prod(sizes)) for sizes in cuts
-    ]
+    return [_reduction(extents, sizes) for sizes in cuts]
+
+
+def _reduction(extents: Sequence[int], sizes: tuple[int, ...]) -> Reduction:
+    axes = list(zip(extents, sizes, strict=True))
+    apart = tuple((axis, extent) for axis, (extent, size) in enumerate(axes) if size == 1 < extent)
+    return Reduction(sizes, prod(-(-extent // size) for extent, size in axes), prod(sizes), apart)
 
 
 def column_dims(op: Op, graph: Graph, cost: OpCost, box: Box) -> tuple[set[int], set[int]]:

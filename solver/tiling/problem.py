@@ -97,6 +97,22 @@ class ShapeTable:
         self.instructions = column([s.work.matrix_instructions for s in shapes])
         self.fill = column([s.work.matrix_fill for s in shapes])
         self.sums = column([s.work.sums for s in shapes])
+        axes = max((len(s.work.apart) for s in shapes), default=0)
+        self.apart = [column([s.work.apart[a] if s.work.apart else 0 for s in shapes]) for a in range(axes)]
+
+    def matrix_cycles(self, cut: Reduction, issue: Float) -> Float:
+        """M: each part of the reduction issues the instructions (in ``issue`` cycles) and fills the array again.
+
+        Where each has one position of an axis, what finds nothing there but padding is left out.
+        """
+        again = issue + self.fill
+        cycles = self.matrix + (cut.count - 1) * again
+        for axis, positions in cut.apart:
+            if axis < len(self.apart):
+                known = self.apart[axis] > 0
+                alone = self.apart[axis] + (cut.count - positions) * again
+                cycles = np.where(known, np.minimum(cycles, alone), cycles)
+        return cycles
 
     def loads(self, reduce_tiles: int, versions: int) -> Float:
         """How often a tile of weights is loaded, when ``versions`` are held and replaced in turn."""
@@ -115,7 +131,7 @@ def cycles(
         return np.ceil(table.vector + table.vector / table.tiles / (1 if alone else LEADING))
     parts, issue = mode.reduction.count, table.instructions * cost.matrix.issue
     # Sums are written for each part of the reduction, and read again for all but the first.
-    matrix = np.maximum(table.matrix + (parts - 1) * (issue + table.fill), parts * issue + (2 * parts - 1) * table.sums)
+    matrix = np.maximum(table.matrix_cycles(mode.reduction, issue), parts * issue + (2 * parts - 1) * table.sums)
     serial = (matrix + table.vector + table.tiles * cost.latency) / mode.depth
     size = table.columns * (mode.reduction.points * cost.element)
     number = table.loads(mode.reduction.count, mode.weight_depth)
