@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from ..net.dataflow import Dataflow
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Loop, Net, NetStep, Ref
@@ -174,6 +176,8 @@ def _joint_fill(loop: Loop, ref: Ref, move: Loop, net: Net) -> float | None:
         raise NotAffine("two different fills")
     if source.fill is not None and not _absorbs(loop, source.fill):
         raise NotAffine("the consumer does not absorb the padding")
+    if source.fill is not None and loop.is_contraction and not _finite(loop, ref, net):
+        raise NotAffine("padding times what is not finite is not zero")
     if ref.fill is not None:
         # What is outside of the moved tensor must be outside of its source.
         shape, origin = net.tensors[ref.tensor].shape, net.tensors[source.tensor].shape
@@ -190,6 +194,12 @@ def _joint_fill(loop: Loop, ref: Ref, move: Loop, net: Net) -> float | None:
             if i.terms != ((axis, 1),) or i.const > 0 or shape[dim] + i.const < origin[d]:
                 raise NotAffine("a guarded dimension is cropped")
     return source.fill if source.fill is not None else ref.fill
+
+
+def _finite(loop: Loop, ref: Ref, net: Net) -> bool:
+    """Whether the constants that ``ref`` is multiplied by are finite: products with zeros may then be left out."""
+    factors = (net.constants.get(read.tensor) for read in loop.reads if read is not ref)
+    return all(np.isfinite(factor).all() for factor in factors if factor is not None)
 
 
 def _absorbs(loop: Loop, fill: float) -> bool:

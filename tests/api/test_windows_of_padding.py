@@ -118,3 +118,18 @@ def test_windows_that_see_some_padding(
     # A value near the border between two steps may become either; the next convolution makes several steps of that.
     within = 1e-5 + quantised * STEP * (1 if len(windows) == 1 else 12)
     agrees(seen_through(windows, height, quantised), target, strategy, within)
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+@pytest.mark.parametrize(("size", "place"), [(1, (0, 0)), (14, (0, 1)), (14, (2, 1))])
+def test_padding_times_what_is_not_finite_is_not_left_out(number: float, size: int, place: tuple[int, int]) -> None:
+    """Zero times infinity is no number, for both references: also where whole rows of the kernel see padding."""
+    m = Model()
+    weight = np.random.default_rng(0).standard_normal((32, 64, 3, 3)).astype(np.float32)
+    weight[3, 2, place[0], place[1]] = number
+    x = m.input("x", 1, 64, size, size)
+    model = m.build(m.node("Conv", x, m.constant("weight", weight), pads=[1, 1, 1, 1]))
+    compiled = girih.compile(model, precision="fp16", solver_timeout=1, jobs=1, cache=False)
+    for check in (True, "exact"):
+        (result,) = compiled.run(check=check).outputs.values()
+        assert np.isnan(result[0, 3]).any() and np.isfinite(result[0, 4]).all()
