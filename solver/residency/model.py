@@ -23,7 +23,8 @@ Constraints:
      is there for its life, a spilled one in the slots that write it: sum of bytes H_s <= R_s.
  (4) room for what is fetched ahead: H_s / B + C_s - U_s <= R_s / B.
  (5) link: C_s - C_(s-1) + O_s + sum_o z (t_o + w_o) <= E_s; the link is idle after the last chunk of a circular buffer.
- (6) what is used was fetched: U_s <= C_s; of uses k with e_ik = e > 0: sum of x_ik v_i <= C_s - C_(e-1).
+ (6) what is used was fetched: C_(s-1) <= C_s; U_s <= C_s; of uses k with e_ik = e > 0: sum of x_ik v_i <=
+     C_s - C_(e-1).
  (7) computation: E_s >= c_s; E_s >= U_(s-1) - C_(s-1) + sum of x_jl v_j over the uses of slot s with w_jl >= w_ik, plus
      w_ik x_ik; without U - C over those with e_jl = s.
  (8) circular buffers: E_s >= z_duo max(g_o + c_s, t_o + w_o).
@@ -60,7 +61,11 @@ NEAR = 12
 
 
 class ResidencyModel:
-    """The constraint model of a window of slots; everything else stays as ``decided``. ``horizon``: no end is later."""
+    """The constraint model of a window of slots; everything else stays as ``decided``. ``horizon``: no end is later.
+
+    ``resident``, ``circular``, ``fetched`` and ``retained`` are h, z, x and y: literals of the model where they are open,
+    and what was decided elsewhere.
+    """
 
     def __init__(
         self, problem: ResidencyProblem, room: NDArray[np.int64], decided: Decisions, window: range, horizon: int
@@ -74,10 +79,10 @@ class ResidencyModel:
         self._room = room
         self._horizon = horizon
         self._flow = [int(item.bytes / self.best_rate) for item in problem.items]
-        self._resident = self._open_intermediates()
-        self._circular = self._open_circular()
-        self._fetched: list[list[Var | bool]] = []
-        self._retained: list[list[Var | bool]] = []
+        self.resident = self._open_intermediates()
+        self.circular = self._open_circular()
+        self.fetched: list[list[Var | bool]] = []
+        self.retained: list[list[Var | bool]] = []
         self._held = [Sum() for _ in range(slots)]
         self._moved = [Sum() for _ in range(slots)]
         """By slot: cycles of the link for circular buffers, and those after which it is idle."""
@@ -141,14 +146,14 @@ class ResidencyModel:
     def _buffers(self, i: int, k: int) -> Sequence[Var | bool]:
         """The circular buffers that can serve a use."""
         item = self.problem.items[i]
-        return self._circular.get((item.streamed, item.uses[k].slot), ()) if item.streamed is not None else ()
+        return self.circular.get((item.streamed, item.uses[k].slot), ()) if item.streamed is not None else ()
 
     # Constraints.
 
     def _serve(self) -> None:
         m = self.model
         for i, (item, row) in enumerate(zip(self.problem.items, self.decided.source, strict=True)):
-            resident = () if item.intermediate is None else (self._resident[item.intermediate],)
+            resident = () if item.intermediate is None else (self.resident[item.intermediate],)
             fetched: list[Var | bool] = []
             retained: list[Var | bool] = []
             for k, use in enumerate(item.uses):
@@ -170,11 +175,11 @@ class ResidencyModel:
                     _plus(self._traffic, item.cycles, fetched[k])
                 for s in range(item.uses[k - 1].slot + 1, use.slot + 1) if retained[k] is not False else ():
                     _plus(self._held[s], item.bytes, retained[k])
-            self._fetched.append(fetched)
-            self._retained.append(retained)
+            self.fetched.append(fetched)
+            self.retained.append(retained)
 
     def _intermediates(self) -> None:
-        for p, stays in enumerate(self._resident):
+        for p, stays in enumerate(self.resident):
             for effect, sign in ((spilled_effect(self.problem, p), -1), (resident_effect(self.problem, p), 1)):
                 for slot, cycles in effect.load:
                     for target in (self._stored[slot], self._traffic):
@@ -186,9 +191,9 @@ class ResidencyModel:
                         _plus(held, sign * size, stays)
 
     def _circular_buffers(self) -> None:
-        for operand, chosen in self._circular.items():
+        for operand, chosen in self.circular.items():
             slot = operand[1]
-            others = any(other != operand and other[1] == slot for other in self._circular)
+            others = any(other != operand and other[1] == slot for other in self.circular)
             for option, literal in enumerate(chosen):
                 effect, ring = (
                     circular_effect(self.problem, operand, option),
@@ -228,7 +233,7 @@ class ResidencyModel:
                 for w in dict.fromkeys(use[0] for use in waiting):
                     before = self._flow_of([use for use in waiting if use[0] >= w])
                     for _, _, i, k in (use for use in waiting if use[0] == w):
-                        fetched = self._literal(self._fetched[i][k])
+                        fetched = self._literal(self.fetched[i][k])
                         self.model.add(self._duration[s] >= known + before + w * fetched)
 
     def _link(self) -> None:
@@ -252,7 +257,7 @@ class ResidencyModel:
         """What is fetched for some uses."""
         flow = Sum()
         for _, _, i, k in uses:
-            _plus(flow, self._flow[i], self._fetched[i][k])
+            _plus(flow, self._flow[i], self.fetched[i][k])
         return flow.expr
 
     def _literal(self, way: Var | bool) -> Var:
@@ -262,13 +267,13 @@ class ResidencyModel:
 
     def hint(self, decisions: Decisions) -> None:
         """Start the solver from known decisions; their times follow."""
-        for stays, resident in zip(self._resident, decisions.resident, strict=True):
+        for stays, resident in zip(self.resident, decisions.resident, strict=True):
             self._hint(stays, resident)
-        for fetched, retained, row in zip(self._fetched, self._retained, decisions.source, strict=True):
+        for fetched, retained, row in zip(self.fetched, self.retained, decisions.source, strict=True):
             for x, y, source in zip(fetched, retained, row, strict=True):
                 self._hint(x, not isinstance(source, NoFetch))
                 self._hint(y, source is NoFetch.RETAINED)
-        for operand, literals in self._circular.items():
+        for operand, literals in self.circular.items():
             for option, z in enumerate(literals):
                 self._hint(z, decisions.circular.get(operand) == option)
 
@@ -284,22 +289,22 @@ class ResidencyModel:
 
         circular = {
             operand: option
-            for operand, literals in self._circular.items()
+            for operand, literals in self.circular.items()
             for option, z in enumerate(literals)
             if true(z)
         }
 
         def source(i: int, k: int) -> Source:
             item = self.problem.items[i]
-            if true(self._fetched[i][k]):
+            if true(self.fetched[i][k]):
                 return item.uses[k].slot
-            if true(self._retained[i][k]):
+            if true(self.retained[i][k]):
                 return NoFetch.RETAINED
             return NoFetch.CIRCULAR if (item.streamed, item.uses[k].slot) in circular else NoFetch.RESIDENT
 
         return Decisions(
-            tuple(true(stays) for stays in self._resident),
-            tuple(tuple(source(i, k) for k in range(len(row))) for i, row in enumerate(self._fetched)),
+            tuple(true(stays) for stays in self.resident),
+            tuple(tuple(source(i, k) for k in range(len(row))) for i, row in enumerate(self.fetched)),
             circular,
         )
 
