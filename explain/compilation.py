@@ -13,6 +13,7 @@ from ..ir.program import Program
 from ..ir.trace import Trace
 from .cycles.account import cycle_breakdown
 from .cycles.breakdown import CycleBreakdown
+from .cycles.costed_run import CostedRun
 from .cycles.engine_loads import Loads, engine_loads
 from .model_answers import Log
 from .run.execution import Execution, execution
@@ -46,9 +47,14 @@ class Compilation:
     described: Machine | None = None
 
     @cached_property
+    def run(self) -> CostedRun:
+        """The run with what each instruction costs alone, and what it waited for."""
+        return CostedRun(self.program, self.machine, self.trace)
+
+    @cached_property
     def breakdown(self) -> CycleBreakdown:
         """Where the cycles of the run went, by resource, segment and operator."""
-        return cycle_breakdown(self.graph, self.plan, self.program, self.machine, self.trace)
+        return cycle_breakdown(self.graph, self.plan, self.run)
 
     @cached_property
     def loads(self) -> Loads:
@@ -58,4 +64,4 @@ class Compilation:
     @cached_property
     def execution(self) -> Execution:
         """The instructions of the run, the slots of the plan that they belong to, and what they touched."""
-        return execution(self.graph, self.plan, self.program, self.machine, self.trace)
+        return execution(self.graph, self.plan, self.run)

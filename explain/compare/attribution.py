@@ -42,7 +42,7 @@ def operator_rows(compilation: Compilation, resource: str) -> dict[str, Breakdow
     rows = compilation.breakdown.operators
     if resource != compilation.breakdown.bounding:
         c = compilation
-        rows = cycle_breakdown(c.graph, c.plan, c.program, c.machine, c.trace, resource).operators
+        rows = cycle_breakdown(c.graph, c.plan, c.run, resource).operators
     return {row.op: row for row in rows}
 
 

@@ -10,24 +10,20 @@ from ...ir.bounds.unavoidable_work import bounding, unavoidable
 from ...ir.graph import Graph
 from ...ir.isa.table import Instruction, field
 from ...ir.isa.timing import Cost
-from ...ir.machine import Engine, Link, Machine
+from ...ir.machine import Engine, Link
 from ...ir.plan import Plan
-from ...ir.program import Program
-from ...ir.trace import Trace
 from .breakdown import BreakdownRow, CycleBreakdown
-from .critical_path import CriticalPath, Node
+from .costed_run import CostedRun
+from .critical_path import Node
 from .fetched_tensors import fetched_tensors
-from .instruction_costs import InstructionCosts
 from .intervals import concurrency, even_shares
 from .ledger import Ledger
-from .movement import movement
+from .wait_causes import cause_of
 
 
-def cycle_breakdown(
-    graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace, by_operator: str | None = None
-) -> CycleBreakdown:
+def cycle_breakdown(graph: Graph, plan: Plan, run: CostedRun, by_operator: str | None = None) -> CycleBreakdown:
     """All cycles of a run; rows of operators are of the resource ``by_operator``, which is the bounding one if None."""
-    account = _Account(graph, plan, program, machine, trace)
+    account, machine = _Account(graph, plan, run), run.machine
     works = {work.resource: work for work in unavoidable(graph, machine)}
     bound = bounding(tuple(works.values())).resource
     engines = [e for e in machine.engines if account.runs(e) or e.name == bound]
@@ -49,19 +45,15 @@ def cycle_breakdown(
 class _Account:
     """Reads one run."""
 
-    def __init__(self, graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> None:
-        self.program = program
-        self.machine = machine
-        self.cycles = trace.cycles
+    def __init__(self, graph: Graph, plan: Plan, run: CostedRun) -> None:
+        self.program = program = run.program
+        self.machine = machine = run.machine
+        self.cycles = run.trace.cycles
         self._positions = {op: (n, i) for n, segment in enumerate(plan.segments) for i, op in enumerate(segment.ops)}
         self._constants = graph.constant_names
         self._fetched = fetched_tensors(graph, plan, program, machine)
-        costs = InstructionCosts(program, machine)
-        self._costs = [
-            [costs.cost(machine.engine[queue.engine], instruction) for instruction in stream]
-            for queue, stream in zip(program.queues, program.streams, strict=True)
-        ]
-        self.path = CriticalPath(program, trace, [[c.cost.latency for c in stream] for stream in self._costs])
+        self._costs = run.costs
+        self.path = run.path
         self._kinds = [[instruction.row.kind for instruction in stream] for stream in program.streams]
         self._ops = [[program.ops[self._fetched(i)[0]].name for i in stream] for stream in program.streams]
         self._finished = [
@@ -177,27 +169,12 @@ class _Account:
     def _cause(self, node: Node, core: int | None) -> str:
         """The cause of a wait of ``core`` that is attributed to an instruction."""
         queue, instruction = self.program.queues[node[0]], self.program.streams[node[0]][node[1]]
-        row = instruction.row
-        if row.latency == "kernel":
-            return "host"
-        if row.kind in ("matrix", "vector") or self._stages(queue.engine, instruction):
+        cause = cause_of(self.machine, queue.engine, instruction)
+        if cause == "compute":
             return "engine" if core is not None and queue.core == core else "cores"
-        target = self.machine.memories[int(instruction.values[row.position[f"{row.operands[0].name}.mem"]])]
-        cause = movement(self.machine, row.kind, target.name)
         if cause == "fetch":
             return "fetch_weights" if self._fetched(instruction)[1] in self._constants else "fetch_data"
         return cause
-
-    def _stages(self, engine: str, instruction: Instruction) -> bool:
-        """Whether a core copies between its own memories what one of its engines computes on."""
-        row = instruction.row
-        if row.mnemonic != "mcopy":
-            return False
-        target, source = (
-            self.machine.memories[int(instruction.values[row.position[f"{end}.mem"]])] for end in ("dst", "src")
-        )
-        within = target.scope == source.scope == "core"
-        return within and (engine, source.name, target.name) in self.machine.staging_copies
 
     def _op(self, node: Node) -> str:
         return self._ops[node[0]][node[1]]

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.graph import Graph
-from ...ir.machine import Machine
 from ...ir.plan import Plan
-from ...ir.program import Program
-from ...ir.trace import Trace
+from ..cycles.costed_run import CostedRun
 from .instruction_columns import InstructionColumns, instruction_columns
 from .instruction_slots import instruction_slots
 from .memory_accesses import MemoryAccesses
@@ -25,8 +23,8 @@ class Execution:
     accesses: MemoryAccesses
 
 
-def execution(graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace) -> Execution:
+def execution(graph: Graph, plan: Plan, run: CostedRun) -> Execution:
     """Bring a run and its plan together."""
-    columns = instruction_columns(graph, plan, program, machine, trace)
-    accesses = MemoryAccesses(program, machine, columns)
-    return Execution(columns, instruction_slots(program, columns), accesses)
+    columns = instruction_columns(graph, plan, run)
+    accesses = MemoryAccesses(run.program, run.machine, columns)
+    return Execution(columns, instruction_slots(run.program, columns), accesses)

@@ -17,13 +17,10 @@ from numpy.typing import DTypeLike
 from ...ir.graph import Graph
 from ...ir.isa.footprint import Strided, footprint
 from ...ir.isa.table import Instruction
-from ...ir.machine import Machine
 from ...ir.plan import Plan
-from ...ir.program import Program
-from ...ir.trace import Trace
-from ..cycles.critical_path import CriticalPath
+from ..cycles.costed_run import CostedRun
 from ..cycles.fetched_tensors import fetched_tensors
-from ..cycles.instruction_costs import InstructionCost, InstructionCosts
+from ..cycles.instruction_costs import InstructionCost
 
 MOST_OPERANDS = 4
 """Operands of an instruction, at most."""
@@ -78,17 +75,10 @@ class InstructionColumns:
         return np.array(values, dtype)[self.class_of] if len(self.class_of) else np.zeros(0, dtype)
 
 
-def instruction_columns(
-    graph: Graph, plan: Plan, program: Program, machine: Machine, trace: Trace
-) -> InstructionColumns:
+def instruction_columns(graph: Graph, plan: Plan, run: CostedRun) -> InstructionColumns:
     """The columns of one run."""
-    costs = InstructionCosts(program, machine)
-    fetched = fetched_tensors(graph, plan, program, machine)
-    latency = [
-        [costs.cost(machine.engine[queue.engine], i).cost.latency for i in stream]
-        for queue, stream in zip(program.queues, program.streams, strict=True)
-    ]
-    path = CriticalPath(program, trace, latency)
+    program, trace, path = run.program, run.trace, run.path
+    fetched = fetched_tensors(graph, plan, program, run.machine)
     classes: dict[tuple[object, ...], int] = {}
     described: list[InstructionClass] = []
     tensors: dict[str, int] = {}
@@ -110,7 +100,7 @@ def instruction_columns(
             number = classes.setdefault(key, len(classes))
             if number == len(described):
                 bare = replace(instruction, values=tuple(values))
-                cost = costs.cost(machine.engine[queue.engine], instruction)
+                cost = run.costs[len(first) - 1][index]
                 described.append(InstructionClass(queue.engine, bare, cost, footprint(bare)))
             work_for, tensor = fetched(instruction)
             fetched_number = tensors.setdefault(tensor, len(tensors)) if tensor else -1

@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from girih.explain.cycles.account import cycle_breakdown
+from girih.explain.cycles.costed_run import CostedRun
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
@@ -52,7 +53,7 @@ def assert_no_less(graph: Graph, found: Plan, machine: Machine) -> None:
     rate = machine.engine_for("matrix").rate or {}
     on_vector = given and all(rate.get(t.dtype) for t in graph.tensors)
     assert on_vector or on_matrix_alone_bound(graph, machine)[0] <= trace.cycles
-    accounted = cycle_breakdown(graph, found, program, machine, trace)
+    accounted = cycle_breakdown(graph, found, CostedRun(program, machine, trace))
     for row in (*accounted.totals, *accounted.operators):
         if row.extra is not None and not (on_vector and row.resource == machine.engine_for("matrix").name):
             assert min(row.extra, row.rounding, row.fill) >= -1e-6, (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -13,6 +14,7 @@ import pytest
 
 from girih.explain.cycles.account import cycle_breakdown
 from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
+from girih.explain.cycles.costed_run import CostedRun
 from girih.explain.cycles.losses import largest_losses, losses
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.bounds.unavoidable_work import unavoidable
@@ -44,7 +46,7 @@ NETWORKS = {
 def accounted(graph: Graph, plan: Plan, machine: Machine) -> tuple[CycleBreakdown, Trace]:
     program = lower(graph, plan, machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    return cycle_breakdown(graph, plan, program, machine, trace), trace
+    return cycle_breakdown(graph, plan, CostedRun(program, machine, trace)), trace
 
 
 @lru_cache
@@ -142,6 +144,20 @@ def test_each_cause_is_on_its_engine(network: str, target: str, barrier: bool) -
     assert {reason.cause for reason in reasons} >= told
 
 
+def test_copies_to_a_staging_memory_are_work_of_the_core() -> None:
+    graph, machine = graphs.residual(size=8, channels=16), load_machine("ascend310")
+    found, _ = accounted(graph, random_plan(graph, machine, 1, longest=2), machine)
+    causes: dict[str, set[str]] = defaultdict(set)
+    for row in found.segments:
+        for reason in row.reasons:
+            causes[reason.engine].add(reason.cause)
+    # MTE1A, B and U copy from L1; MTE3 copies from UB, to L1 and to the memory that the cores share.
+    for engine in ("MTE1A", "MTE1B", "MTE1U"):
+        assert causes[engine] and causes[engine] <= {"engine", "cores"}
+    assert {"cores", "store"} <= causes["MTE3"] <= {"engine", "cores", "store"}
+    assert causes["MTE2"] == {"load_data"}
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> None:
     graph, machine = NETWORKS[network](dtype="float16"), load_machine("stcp920")
@@ -150,7 +166,7 @@ def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> Non
     machine = replace(machine, engines=tuple(slow if e == vector else e for e in machine.engines))
     program = lower(graph, sequential_plan(graph, machine), machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    found = cycle_breakdown(graph, sequential_plan(graph, machine), program, machine, trace)
+    found = cycle_breakdown(graph, sequential_plan(graph, machine), CostedRun(program, machine, trace))
     nothing_to_do = 0
     for core in range(machine.cores):
         busy = np.zeros(trace.cycles, np.bool_)
@@ -256,7 +272,7 @@ def test_instances_have_edges_too() -> None:
     segment = [next(n for n, s in enumerate(plan.segments) if op.name in s.ops) for op in graph.ops]
     program = lower(graph, plan, machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    matrix = cycle_breakdown(graph, plan, program, machine, trace).total("MME")
+    matrix = cycle_breakdown(graph, plan, CostedRun(program, machine, trace)).total("MME")
     ends = edges = instances = 0
     for number, queue in enumerate(program.queues):
         if queue.engine == "MME":

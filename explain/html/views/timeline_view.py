@@ -8,7 +8,7 @@ from ....ir.isa.assembly import print_instruction
 from ....ir.machine import Machine
 from ...compilation import Compilation
 from ...cycles.breakdown import CAUSES, BreakdownRow
-from ...cycles.movement import movement
+from ...cycles.wait_causes import cause_of
 from ...report import Report
 from ...run.instruction_columns import InstructionClass, InstructionColumns
 from ...run.slot_spans import SlotSpans, predicted_spans, simulated_spans
@@ -114,25 +114,12 @@ def _class(described: InstructionClass, machine: Machine) -> dict[str, object]:
         "latency": cost.latency,
         "bytes": cost.payload,
         "links": [list(link) for link in cost.links],
-        "cause": _cause(described, machine),
+        "cause": cause_of(machine, described.engine, described.instruction),
         "operands": [
             {"name": o.name, "memory": machine.memories[o.memory].name, "low": o.low, "high": o.high}
             for o in described.operands
         ],
     }
-
-
-def _cause(described: InstructionClass, machine: Machine) -> str:
-    """The cause of a wait for such an instruction, as in :data:`...cycles.breakdown.CAUSES`.
-
-    ``compute`` is "engine" for the same core and "cores" for another; ``fetch`` depends on the tensor.
-    """
-    kind = described.instruction.row.kind
-    if kind in ("host", "scalar"):
-        return "host"
-    if kind in ("matrix", "vector"):
-        return "compute"
-    return movement(machine, kind, machine.memories[described.operands[0].memory].name)
 
 
 def _spans(spans: SlotSpans) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from girih.explain import explain
 from girih.explain.compilation import Compilation
-from girih.explain.cycles.critical_path import CriticalPath
+from girih.explain.cycles.breakdown import CAUSES
 from girih.explain.html.page import page
 from girih.explain.html.views.memory_view import memory_view
 from girih.explain.html.views.timeline_view import timeline_view
@@ -34,8 +35,8 @@ def example(name: str) -> tuple[Compilation, Report]:
         net.conv("b", x, 16)
         graph = net.graph()
     else:
-        graph = {"residual": residual, "host": with_host}[name]()
-    given = random_compilation(graph, 1)
+        graph = {"residual": residual, "host": with_host, "staged": residual}[name]()
+    given = random_compilation(graph, 1, machine="ascend310" if name == "staged" else "stcp920")
     predictions = tuple(Prediction(step, op, 90 * n, 90 * n + 100) for n, (step, op) in enumerate(given.plan.slots))
     given = replace(given, plan=replace(given.plan, predictions=predictions))
     return given, explain(given)
@@ -96,25 +97,68 @@ def test_the_figures_are_those_of_the_report(files: Any) -> None:
         assert peaks == [[m.memory, m.peak, pytest.approx(m.share)] for m in report.memories]
 
 
-def test_waits_are_attributed_as_the_breakdown_does(files: Any) -> None:
-    given, _ = example("residual")
+def cause(given: Compilation, data: dict[str, Any], row: int, core: int | None) -> str:
+    """The cause of a wait of ``core`` for the instruction of a row, from what the page is given."""
     columns = given.execution.columns
-    latency = [[0] * len(stream) for stream in given.program.streams]
-    for row, (queue, index) in enumerate(zip(columns.queue, columns.index, strict=True)):
-        latency[queue][index] = columns.classes[columns.class_of[row]].cost.cost.latency
-    path = CriticalPath(given.program, given.trace, latency)
+    described = data["classes"][columns.class_of[row]]["cause"]
+    if described == "compute":
+        return "engine" if core is not None and given.program.queues[columns.queue[row]].core == core else "cores"
+    if described == "fetch":
+        tensor = int(columns.tensor[row])
+        return "fetch_weights" if tensor >= 0 and data["tensors"][tensor]["constant"] else "fetch_data"
+    return described
+
+
+@pytest.mark.parametrize("name", ["residual", "staged"])
+def test_waits_are_attributed_as_the_critical_path_is(files: Any, name: str) -> None:
+    given, report = example(name)
+    columns, path = given.execution.columns, given.run.path
+    data: dict[str, Any] = timeline_view(report, given).data  # type: ignore[assignment]
     row_of = {(int(q), int(i)): r for r, (q, i) in enumerate(zip(columns.queue, columns.index, strict=True))}
-    with opened(files("residual")) as tab:
+    with opened(files(name)) as tab:
         shown = tab.evaluate(
-            "() => { const { run } = girih.page.timeline;"
-            "return Array.from(run.start, (_, i) => run.attribution(i).map(([node, cycles]) => [node, cycles])); }"
+            "() => { const { run } = girih.page.timeline; return Array.from(run.start, (_, i) => run.attribution(i)); }"
         )
     for row, spans in enumerate(shown):
         node = int(columns.queue[row]), int(columns.index[row])
+        core = given.program.queues[node[0]].core
         fresh = row == columns.first[node[0]]
         since = 0 if fresh else int(columns.end[row - 1])
         expected = path.attribute(path.releaser(node), since, int(columns.start[row]))
-        assert spans == [[row_of[n], end - begin] for n, begin, end in expected]
+        rows = [(row_of[n], end - begin) for n, begin, end in expected]
+        assert spans == [[other, cycles, cause(given, data, other, core)] for other, cycles in rows]
+
+
+@pytest.mark.parametrize("name", ["residual", "host", "staged"])
+def test_waits_of_the_page_have_the_causes_of_the_report(name: str) -> None:
+    given, report = example(name)
+    columns, queues = given.execution.columns, given.program.queues
+    data: dict[str, Any] = timeline_view(report, given).data  # type: ignore[assignment]
+    waits: dict[str, Counter[str]] = defaultdict(Counter)
+    for number, queue in enumerate(queues):
+        idle_since = 0
+        rows = range(columns.first[number], columns.first[number + 1])
+        starts = [(int(columns.start[row]), int(columns.end[row]), int(columns.releaser[row])) for row in rows]
+        for start, end, releaser in (*starts, (given.trace.cycles, 0, columns.last)):
+            until = start
+            while releaser >= 0 and until > idle_since:
+                begin = min(until, max(int(columns.start[releaser]), idle_since))
+                waits[queue.engine][cause(given, data, releaser, queue.core)] += until - begin
+                until, releaser = begin, int(columns.releaser[releaser])
+            idle_since = end
+    compared = 0
+    for row in report.breakdown.totals:
+        engine = given.machine.engine.get(row.resource)
+        if engine is None or sum(queue.engine == row.resource for queue in queues) < row.units:
+            continue
+        expected, shown = Counter(row.waits), waits[row.resource]
+        # The report divides the cycles in which other cores compute by whether the own core does, too.
+        for causes in (expected, shown):
+            causes["engine"] += causes.pop("cores", 0)
+        for each in CAUSES:
+            assert shown[each] / row.units == pytest.approx(expected[each]), (row.resource, each)
+        compared += 1
+    assert compared >= 4
 
 
 def ranges(tab: Any, view: str) -> tuple[float, float]:

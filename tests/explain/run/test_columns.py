@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from girih.explain.compilation import Compilation
-from girih.explain.cycles.critical_path import CriticalPath
 from girih.explain.memory_use import memory_rows
 from girih.explain.run.bank_load import bank_load
 from girih.explain.run.covered_bytes import covered_bytes
@@ -64,11 +63,7 @@ def test_rows_are_the_program_without_synchronisation() -> None:
 
 def test_releasers_are_those_of_the_critical_path() -> None:
     given = random_compilation(attention(), 3)
-    columns = given.execution.columns
-    latency = [[0] * len(stream) for stream in given.program.streams]
-    for row, (queue, index) in enumerate(zip(columns.queue, columns.index, strict=True)):
-        latency[queue][index] = columns.classes[columns.class_of[row]].cost.cost.latency
-    path = CriticalPath(given.program, given.trace, latency)
+    columns, path = given.execution.columns, given.run.path
     for row, (queue, index) in enumerate(zip(columns.queue.tolist(), columns.index.tolist(), strict=True)):
         node, known = path.releaser((queue, index)), int(columns.releaser[row])
         assert node == (None if known < 0 else (int(columns.queue[known]), int(columns.index[known])))
@@ -79,7 +74,7 @@ def test_releasers_are_those_of_the_critical_path() -> None:
 def test_a_stuck_queue_ends_where_it_stopped() -> None:
     given = random_compilation(residual(), 0)
     stopped = replace(given.trace, end=tuple(np.full_like(end, -1) for end in given.trace.end))
-    columns = instruction_columns(given.graph, given.plan, given.program, given.machine, stopped)
+    columns = instruction_columns(given.graph, given.plan, replace(given.run, trace=stopped))
     assert not len(columns.start) and columns.last == -1
 
 
