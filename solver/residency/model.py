@@ -63,8 +63,8 @@ NEAR = 12
 class ResidencyModel:
     """The constraint model of a window of slots; everything else stays as ``decided``. ``horizon``: no end is later.
 
-    ``resident``, ``circular``, ``fetched`` and ``retained`` are h, z, x and y: literals of the model where they are open,
-    and what was decided elsewhere.
+    ``resident``, ``circular``, ``fetched`` and ``retained`` are h, z, x and y: literals where they are open, and what
+    was decided elsewhere.
     """
 
     def __init__(
