@@ -12,7 +12,7 @@ again, is mostly shorter (Li and Willis, EJOR 56, 1992; Valls, Ballestin and Qui
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from ...ir.isa.timing import Cost
@@ -49,10 +49,7 @@ class OrderProblem:
 
     def forward(self, priority: Sequence[float]) -> Schedule:
         """Issue tasks as early as possible."""
-        schedule = self._issue(self.after, self.before, priority)
-        ends = zip(schedule.stop, self.tasks.cost, strict=True)
-        cycles = max((stop + cost.latency for stop, cost in ends), default=0.0)
-        return Schedule(schedule.order, schedule.start, schedule.stop, cycles)
+        return self._with_end(self._issue(self.after, self.before, priority))
 
     def backward(self, priority: Sequence[float]) -> Schedule:
         """The same with time reversed."""
@@ -75,10 +72,12 @@ class OrderProblem:
         for task, own in enumerate(chained):
             if own is not None:
                 before[own].append((task, 0.0))
-        schedule = self._issue(after, before, place)
+        return self._with_end(self._issue(after, before, place))
+
+    def _with_end(self, schedule: Schedule) -> Schedule:
+        """A schedule that goes forward in time ends when the results of all tasks are visible."""
         ends = zip(schedule.stop, self.tasks.cost, strict=True)
-        cycles = max((stop + cost.latency for stop, cost in ends), default=0.0)
-        return Schedule(schedule.order, schedule.start, schedule.stop, cycles)
+        return replace(schedule, cycles=max((stop + cost.latency for stop, cost in ends), default=0.0))
 
     def _issue(self, first: Lagged, then: Lagged, priority: Sequence[float]) -> Schedule:
         """Issue each task once those of ``first`` are done; ``then`` are the same edges from their other end."""
