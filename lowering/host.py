@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 
 from ..ir.program import HostKernel
-from .index_guard import FAULT_SLOTS, IndexCheck, guarded
+from .kernel_guard import Check, IterationCheck, guarded
 
 
 def ignore(message: str) -> None:
@@ -24,21 +24,20 @@ class _CompiledKernel:
         self.kernel = kernel
         module = cast("tvm.IRModule", tvm.ir.load_json(kernel.tir))
         self._name = next(iter(module.functions)).name_hint
-        function, self._checks = guarded(module[self._name])
-        if self._checks:
-            module = tvm.IRModule({self._name: function})
+        self._guarded = guarded(module[self._name])
+        module = tvm.IRModule({self._name: self._guarded.function})
         self._parameters = list(module[self._name].params)
         with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
             self._library = tvm.compile(module, target="llvm")
 
     def run(self, arrays: Sequence[np.ndarray], report: Callable[[str], None]) -> list[np.ndarray]:
         outputs = [tvm.runtime.tensor(np.zeros(o.shape, o.dtype)) for o in self.kernel.outputs]
-        faults = tvm.runtime.tensor(np.zeros(FAULT_SLOTS, np.int64))
+        faults = [tvm.runtime.tensor(np.zeros(n, np.int64)) for n in [self._guarded.slots] if n]
         given = (tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays)
-        self._library[self._name](*given, *outputs, *([faults] if self._checks else []))
-        count, number, index = map(int, faults.numpy())
-        if count:
-            report(_described(self.kernel, self._parameters, self._checks[number], index, count))
+        self._library[self._name](*given, *outputs, *faults)
+        for count, number, index in (map(int, f.numpy()[:3]) for f in faults):
+            if count:
+                report(_described(self.kernel, self._parameters, self._guarded.checks[number], index, count))
         return [o.numpy() for o in outputs]
 
 
@@ -53,16 +52,22 @@ class HostKernels:
     ) -> list[np.ndarray]:
         """The outputs of a host kernel for the given inputs, in the order of ``kernel.inputs`` and ``kernel.outputs``.
 
-        Arrays are of one replica, with the dtypes and shapes that the kernel declares. Where an index that depends on
-        data is out of range, nothing is read or written, and ``report`` is told once for all of them.
+        Arrays are of one replica, with the dtypes and shapes that the kernel declares. Where an index is out of
+        range, nothing is read or written, and a ``while`` ends where it says that it does at the latest. ``report`` is
+        called once for all that happens.
         """
         if kernel not in self._compiled:
             self._compiled[kernel] = _CompiledKernel(kernel)
         return self._compiled[kernel].run(arrays, report)
 
 
-def _described(kernel: HostKernel, params: Sequence[object], check: IndexCheck, index: int, count: int) -> str:
+def _described(kernel: HostKernel, params: Sequence[object], check: Check, index: int, count: int) -> str:
     """What is out of range, where, and by how much."""
+    if isinstance(check, IterationCheck):
+        return (
+            f"the host kernel {kernel.name} has a while that says to run at most {check.most:,} times (npu.at_most), "
+            "and goes on behind that; say more"
+        )
     names = [tensor.tensor for tensor in (*kernel.inputs, *kernel.outputs)]
     table = next(
         (repr(n) for n, p in zip(names, params, strict=False) if check.buffer.same_as(p)), "a temporary tensor"

@@ -1,7 +1,6 @@
-"""Host kernels that say when an index which they compute from data is out of range, and touch nothing there.
+"""Which indices of a kernel may be out of range: those that depend on data, and those that its loops do not bound.
 
-    y[i] = table[ids[i]]      becomes      if ids[i] < 0 or ids[i] >= n: count it, y[i] = 0
-                                           else: y[i] = table[ids[i]]
+    for i in range(8): y[i] = table[ids[i]]        0 <= ids[i] < n is to be checked, 0 <= i < 8 is proven
 
 TVM clips the indices of a look-up, which would hide a wrong one: what is checked is the index before it is clipped.
 """
@@ -11,20 +10,17 @@ TVM clips the indices of a look-up, which would hide a wrong one: what is checke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import s_tir, sym, tirx
 from tvm.ir import TensorLoad
 
 Expr = Any
 """A TIR expression or statement; TVM's operator overloading is beyond static types."""
-
-FAULT_SLOTS = 3
-"""Of the int64 buffer that a guarded function takes last: how many faults, and check and index of the first."""
 
 
 @dataclass(frozen=True)
@@ -38,102 +34,104 @@ class IndexCheck:
     condition: Expr | None
 
 
-def guarded(function: Expr) -> tuple[Expr, list[IndexCheck]]:
-    """The function with a last parameter for faults, and its checks; as it is if no index depends on data."""
-    binds: list[Any] = []
-    tvm_ffi.structural_walk(function.body, (tirx.Bind, binds.append), order="pre")
-    computed = [bind.var for bind in binds]
-    faults = tirx.decl_buffer((FAULT_SLOTS,), "int64", name="faults", layout=None)
-    checks: list[IndexCheck] = []
+class IndexChecks:
+    """Which indices of a function are not proven to be in range, by the loops around them."""
 
-    def guard(store: Expr) -> Expr:
-        loads = [c for e in (*store.indices, store.value) for c in _checks(e, None, computed)]
-        target = list(_index_checks(store.buffer, store.indices, None, computed))
-        body = store
-        zero = tirx.BufferStore(store.buffer, tirx.const(0, str(store.buffer.ty.dtype.dtype)), list(store.indices))
-        for check in reversed([*loads, *target]):
-            number = len(checks)
-            checks.append(check)
-            instead = None if target else zero
-            body = tirx.IfThenElse(_is_bad(check), _record(faults, number, check.index, instead), body)
-        return body
+    def __init__(self, analyzer: sym.Analyzer, computed: list[Any]) -> None:
+        self._analyzer = analyzer
+        self._computed = computed
 
-    body = tvm_ffi.structural_map(function.body, (tirx.BufferStore, guard), order="post")
-    if not checks:
-        return function, []
-    body = tvm_ffi.structural_map(body, (s_tir.SBlock, _touching(faults)), order="post")
-    # Which fault is the first must not depend on how fast threads are.
-    body = tvm_ffi.structural_map(body, (tirx.For, _serial), order="post")
-    result = tirx.PrimFunc([*function.params, faults], body)
-    return result.with_attr(dict(function.attrs)), checks
+    @staticmethod
+    def of(function: Expr) -> IndexChecks:
+        """For the statements of a function."""
+        analyzer, computed = sym.Analyzer(), list[Any]()
+
+        def loop(stmt: Expr) -> None:
+            analyzer.bind(stmt.loop_var, tvm.ir.Range.from_min_extent(stmt.min, stmt.extent), allow_override=True)
+
+        def block(stmt: Expr) -> None:
+            for iteration, value in zip(stmt.block.iter_vars, stmt.iter_values, strict=True):
+                # Not the value itself: conditions are of the variable. Nor its domain, which the value may leave.
+                bound, kind = analyzer.const_int_bound(value), str(iteration.var.ty.dtype)
+                least, most = int(bound.min_value), int(bound.max_value)
+                if least > sym.ConstIntBound.NEG_INF and most < sym.ConstIntBound.POS_INF:
+                    extent = tirx.IntImm(kind, most - least + 1)
+                    span = tvm.ir.Range.from_min_extent(tirx.IntImm(kind, least), extent)
+                    analyzer.bind(iteration.var, span, allow_override=True)
+
+        visits = [(tirx.For, loop), (s_tir.SBlockRealize, block), (tirx.Bind, lambda bind: computed.append(bind.var))]
+        tvm_ffi.structural_walk(function.body, visits, order="pre")
+        return IndexChecks(analyzer, computed)
+
+    def of_loads(self, expr: Expr, condition: Expr | None = None) -> list[IndexCheck]:
+        """Of all loads in an expression, the innermost first, each under the condition that it is evaluated."""
+        return list(self._loads(expr, condition))
+
+    def of_indices(self, buffer: Expr, indices: Any, condition: Expr | None = None) -> list[IndexCheck]:
+        """Of one access."""
+        checks: list[IndexCheck] = []
+        for axis, (index, size) in enumerate(zip(indices, buffer.ty.shape, strict=True)):
+            if isinstance(size, tirx.IntImm) and "x" not in str(index.ty.dtype):
+                entries = int(size.value)
+                if self._depends_on_data(index):
+                    checks.append(IndexCheck(buffer, axis, entries, _unclipped(index, entries), condition))
+                elif not self._is_proven(index, entries, condition):
+                    checks.append(IndexCheck(buffer, axis, entries, index, condition))
+        return checks
+
+    def _loads(self, expr: Expr, condition: Expr | None) -> Iterator[IndexCheck]:
+        if isinstance(expr, TensorLoad):
+            for index in expr.indices:
+                yield from self._loads(index, condition)
+            yield from self.of_indices(expr.source, expr.indices, condition)
+        elif isinstance(expr, tirx.Select):
+            yield from self._choice(expr.condition, expr.true_value, expr.false_value, condition)
+        elif getattr(getattr(expr, "op", None), "name", "").endswith(".if_then_else"):
+            test, yes, no = expr.args
+            yield from self._choice(test, yes, no, condition)
+        elif isinstance(expr, tirx.And):
+            yield from self._choice(expr.a, expr.b, None, condition)
+        elif isinstance(expr, tirx.Or):
+            yield from self._choice(expr.a, None, expr.b, condition)
+        else:
+            for child in _children(expr):
+                yield from self._loads(child, condition)
+
+    def _choice(self, test: Expr, yes: Expr | None, no: Expr | None, condition: Expr | None) -> Iterator[IndexCheck]:
+        """Of a test, and of what is evaluated where it holds, and where it does not."""
+        yield from self._loads(test, condition)
+        for expr, holds in ((yes, test), (no, tirx.Not(test))):
+            if expr is not None:
+                yield from self._loads(expr, holds if condition is None else tirx.And(condition, holds))
+
+    def _depends_on_data(self, index: Expr) -> bool:
+        loads: list[Any] = []
+        variables: list[Any] = []
+        tvm_ffi.structural_walk(index, (TensorLoad, loads.append), order="pre")
+        tvm_ffi.structural_walk(index, (tirx.Var, variables.append), order="pre")
+        return bool(loads) or any(v.same_as(bound) for v in variables for bound in self._computed)
+
+    def _is_proven(self, index: Expr, entries: int, condition: Expr | None) -> bool:
+        """Whether the loops around an index, and the condition of its access, keep it in range."""
+        bound = self._analyzer.const_int_bound(index)
+        if bound.min_value >= 0 and bound.max_value < entries:
+            return True
+        if condition is None:
+            return False
+        with self._analyzer.constraint_scope(condition):
+            return self._analyzer.can_prove(index >= 0) and self._analyzer.can_prove(index < entries)
 
 
-def _touching(faults: Expr) -> Callable[[Expr], Expr]:
-    """Blocks that say of themselves that they read and write ``faults``: TVM refuses others that do."""
-    region = tirx.BufferRegion(faults, [tvm.ir.Range(0, FAULT_SLOTS)])
-
-    def touching(block: Expr) -> Expr:
-        if not block.reads and not block.writes:
-            return block
-        return s_tir.SBlock(
-            block.iter_vars, [*block.reads, region], [*block.writes, region], block.name_hint, block.body,
-            block.init, block.alloc_buffers, block.match_buffers, block.annotations,
-        )  # fmt: skip
-
-    return touching
-
-
-def _serial(loop: Expr) -> Expr:
-    if loop.kind != tirx.ForKind.PARALLEL:
-        return loop
-    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
-
-
-def _is_bad(check: IndexCheck) -> Expr:
-    index = _int64(check.index)
-    bad = tirx.Or(tirx.LT(index, _number(0)), tirx.GE(index, _number(check.entries)))
+def is_bad(check: IndexCheck) -> Expr:
+    """Whether the index is used and out of range."""
+    index = int64(check.index)
+    bad = tirx.Or(tirx.LT(index, tirx.IntImm("int64", 0)), tirx.GE(index, tirx.IntImm("int64", check.entries)))
     return bad if check.condition is None else tirx.And(check.condition, bad)
 
 
-def _record(faults: Expr, number: int, index: Expr, instead: Expr | None) -> Expr:
-    def put(slot: int, value: Expr) -> Expr:
-        return tirx.BufferStore(faults, value, [_number(slot)])
-
-    count = tirx.BufferLoad(faults, [_number(0)])
-    first = tirx.SeqStmt([put(1, _number(number)), put(2, _int64(index))])
-    steps = [tirx.IfThenElse(tirx.EQ(count, _number(0)), first, None), put(0, count + _number(1))]
-    return tirx.SeqStmt(steps if instead is None else [*steps, instead])
-
-
-def _number(value: int) -> Expr:
-    return tirx.IntImm("int64", value)
-
-
-def _int64(expr: Expr) -> Expr:
+def int64(expr: Expr) -> Expr:
+    """In the type that faults are recorded in."""
     return expr if str(expr.ty.dtype) == "int64" else tirx.Cast("int64", expr)
-
-
-def _checks(expr: Expr, condition: Expr | None, computed: list[Any]) -> Iterator[IndexCheck]:
-    """The checks of all loads in an expression, the innermost first, each under the condition that it is evaluated."""
-    if isinstance(expr, TensorLoad):
-        for index in expr.indices:
-            yield from _checks(index, condition, computed)
-        yield from _index_checks(expr.source, expr.indices, condition, computed)
-    elif isinstance(expr, tirx.Select):
-        yield from _choice(expr.condition, expr.true_value, expr.false_value, condition, computed)
-    elif getattr(getattr(expr, "op", None), "name", "").endswith(".if_then_else"):
-        test, a, b = expr.args
-        yield from _choice(test, a, b, condition, computed)
-    else:
-        for child in _children(expr):
-            yield from _checks(child, condition, computed)
-
-
-def _choice(test: Expr, a: Expr, b: Expr, condition: Expr | None, computed: list[Any]) -> Iterator[IndexCheck]:
-    yield from _checks(test, condition, computed)
-    yield from _checks(a, test if condition is None else tirx.And(condition, test), computed)
-    other = tirx.Not(test)
-    yield from _checks(b, other if condition is None else tirx.And(condition, other), computed)
 
 
 def _children(expr: Expr) -> list[Expr]:
@@ -142,20 +140,6 @@ def _children(expr: Expr) -> list[Expr]:
     return [getattr(expr, n) for n in names if isinstance(getattr(expr, n, None), tirx.Expr)] + list(
         getattr(expr, "args", [])
     )
-
-
-def _index_checks(buffer: Expr, indices: Any, condition: Expr | None, computed: list[Any]) -> Iterator[IndexCheck]:
-    for axis, (index, size) in enumerate(zip(indices, buffer.ty.shape, strict=True)):
-        if isinstance(size, tirx.IntImm) and _depends_on_data(index, computed):
-            yield IndexCheck(buffer, axis, int(size.value), _unclipped(index, int(size.value)), condition)
-
-
-def _depends_on_data(index: Expr, computed: list[Any]) -> bool:
-    loads: list[Any] = []
-    variables: list[Any] = []
-    tvm_ffi.structural_walk(index, (TensorLoad, loads.append), order="pre")
-    tvm_ffi.structural_walk(index, (tirx.Var, variables.append), order="pre")
-    return bool(loads) or any(v.same_as(bound) for v in variables for bound in computed)
 
 
 def _unclipped(index: Expr, entries: int) -> Expr:
