@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, SupportsFloat, SupportsIndex, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from ..ir.errors import wrong_type
 
@@ -19,6 +19,16 @@ def whole(name: str, value: object) -> int:
     except TypeError as error:
         # An array looks like a number, but only one without dimensions is one.
         raise wrong_type(name, value, "a whole number") from error
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def listener(name: str, value: Function | None) -> Function | None:
+    """A function that is called with what happens, or ``None``."""
+    if value is not None and not callable(cast("object", value)):
+        raise wrong_type(name, value, "a function of one argument, a Progress")
+    return value
 
 
 def text(name: str, value: object, choices: Sequence[str] = ()) -> str:

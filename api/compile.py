@@ -29,8 +29,7 @@ from ..ir.machines.as_planned import as_planned
 from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
 from ..solver.options import Listener, Progress, Strategy
-from . import container
-from .arguments import names, whole
+from . import arguments, container
 from .cache import Cache, open_cache
 from .options import DEFAULT_TARGET, CompileOptions, Precision, number_of_jobs
 from .plugins.compiled_with import with_places
@@ -88,7 +87,7 @@ class Compiled(container.Package):
         """
         if not isinstance(check, bool) and not (isinstance(check, str) and check == "exact"):  # pyright: ignore
             raise wrong_type("check", check, 'True, False or "exact"')
-        if whole("seed", seed) < 0:
+        if arguments.whole("seed", seed) < 0:
             raise UsageError(f"seed {seed} is negative; give 0 or more")
         place = None if trace is None else as_path("trace", trace)
         result = run(self, inputs, check=check, seed=seed)
@@ -120,11 +119,11 @@ class Compiled(container.Package):
         Raises :class:`UsageError` for unknown names, and says which are near.
         """
         subjects = Subjects(
-            names("operators", operators),
-            names("tensors", tensors),
-            names("segments", segments, numbers=True),
-            names("memories", memories),
-            names("models", models),
+            arguments.names("operators", operators),
+            arguments.names("tensors", tensors),
+            arguments.names("segments", segments, numbers=True),
+            arguments.names("memories", memories),
+            arguments.names("models", models),
         )
         subjects = resolved(subjects, self.graph, self.plan, self.machine, self.log)
         return build_details(self.compilation(self._traced(trace)), subjects, self.alternatives)
@@ -149,6 +148,8 @@ class Compiled(container.Package):
             )
         return trace
 
+    # The models of one object keep what they have computed: threads that read it meanwhile met half of it.
+    @in_turns
     def alternatives(self, operator: str) -> tuple[Alternative, ...]:
         """What the models could have decided for an operator, with their costs; ``KeyError`` for an unknown name."""
         if operator not in self.graph.op:
@@ -164,8 +165,13 @@ class Compiled(container.Package):
 
     def diff(self, other: Compiled, *, names: tuple[str, str] = ("A", "B")) -> Comparison:
         """What differs from this schedule (A) to the ``other`` (B), and what it costs in runs in time alone."""
+        if not isinstance(cast("object", other), Compiled):
+            raise wrong_type("other", other, "what girih.compile or girih.load returns")
+        sides = arguments.names("names", names)
+        if len(sides) != 2:
+            raise wrong_type("names", names, "two names, such as ('A', 'B')")
         runs = [run(side, None, check=False, seed=0, data=False).trace for side in (self, other)]
-        return compare_compilations(self.compilation(runs[0]), other.compilation(runs[1]), names)
+        return compare_compilations(self.compilation(runs[0]), other.compilation(runs[1]), (sides[0], sides[1]))
 
     def compilation(self, trace: Trace) -> Compilation:
         """What reports are drawn from, with a run of the program."""
@@ -211,8 +217,7 @@ def compile(
     name = target.name if isinstance(target, Machine) else str(as_path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed, minimise)
-    if progress is not None and not callable(progress):
-        raise wrong_type("progress", progress, "a function of one argument, a Progress")
+    progress = arguments.listener("progress", progress)
     if isinstance(target, Machine):
         check_machine(target)
     machine = target if isinstance(target, Machine) else load_machine(target)

@@ -9,6 +9,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, cast
 from zipfile import BadZipFile, is_zipfile
 
@@ -39,13 +40,21 @@ def load_inputs(path: str | Path) -> dict[str, np.ndarray]:
                 raise ValueError("it is no .npz file, or cut short")
             file.seek(0)
             with np.load(file, allow_pickle=False) as loaded:
-                return {name: loaded[name] for name in loaded.files}
+                return {name: _array(name, loaded[name]) for name in loaded.files}
     except OSError as error:
         raise UsageError(f"cannot read inputs from {path}: {error.strerror or error}") from error
     except MemoryError as error:
         raise UsageError(f"cannot read inputs from {path}: one of its arrays is too large; {advice}") from error
-    except (ValueError, BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
+    # NumPy parses the header of an array as Python.
+    except (ValueError, BadZipFile, EOFError, zlib.error, NotImplementedError, SyntaxError, TokenError) as error:
         raise UsageError(f"cannot read inputs from {path}: {error}; {advice}") from error
+
+
+def _array(name: str, entry: object) -> np.ndarray:
+    # NumPy gives the bytes of what does not begin like an array.
+    if not isinstance(entry, np.ndarray):
+        raise ValueError(f"its entry {name!r} is no array (.npy)")
+    return entry
 
 
 def check_inputs(ports: Sequence[Port], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """What the whole process has once: threads that compile or check at the same time use it in turns.
 
-TVM's importer keeps scopes in global variables, and its output is silenced by exchanging that of the process.
+TVM's importer keeps scopes in global variables, and its output is silenced by exchanging that of the process. Models
+that a compiled network is explained by are kept with it, and every thread that explains it has the same ones.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 TVM = threading.RLock()
-"""Held by compilations and curves while they import, lower or simulate, and by runs while they check, or compute a host
-operator. A thread may take it again, as one that compiles from a listener does."""
+"""Held by compilations and curves while they import, lower or simulate, by runs while they check, or compute a host
+operator, and by explanations while they look for alternatives. A thread may take it again, as one that compiles from a
+listener does."""
 
 
 def in_turns(function: Callable[Arguments, Answer]) -> Callable[Arguments, Answer]:

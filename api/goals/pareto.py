@@ -20,7 +20,7 @@ from ...ir.machine import Machine
 from ...ir.machines.as_planned import as_planned
 from ...ir.plan import Plan
 from ...solver.options import Listener, Strategy
-from ..arguments import whole
+from ..arguments import listener, whole
 from ..options import DEFAULT_POINTS, DEFAULT_TARGET, CompileOptions, Precision
 from ..plugins.load_plugin import load_installed
 from ..turns import TVM, in_turns
@@ -56,6 +56,7 @@ def pareto(
     name = target.name if isinstance(target, Machine) else str(as_path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
     options = CompileOptions(name, solver_timeout, strategy, precision, batch, sizes, seed)
+    progress = listener("progress", progress)
     if isinstance(target, Machine):
         check_machine(target)
     machine = as_planned(target if isinstance(target, Machine) else load_machine(target))

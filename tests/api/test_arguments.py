@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,19 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "format": (lambda wrong: compiled_residual().explain().save("x", wrong), "there is no format '5'"),
     "machine": (girih.load_machine, "the machine is 5, of type int; pass a path"),
     "sides": (lambda wrong: girih.compare(compiled_residual(), wrong), "b is 5, of type int; pass what girih"),
+    "other": (lambda wrong: compiled_residual().diff(wrong), "other is 5, of type int; pass what girih.compile"),
+    "name": (
+        lambda wrong: compiled_residual().diff(compiled_residual(), names=("x",) * (wrong - 4)),  # pyright: ignore
+        r"names is \('x',\), of type tuple; pass two names",
+    ),
+    "names": (
+        lambda wrong: compiled_residual().diff(compiled_residual(), names=wrong),
+        "names is 5, of type int; pass a list of names",
+    ),
+    "curve": (
+        lambda wrong: girih.pareto(NETWORK, progress=wrong),
+        "progress is 5, of type int; pass a function of one argument",
+    ),
     "masked": (
         lambda wrong: compiled_residual().run({"x": np.ma.masked_equal([[wrong, 1]], 1)}),
         "a masked array, whose mask would be lost",
@@ -135,6 +150,24 @@ def test_an_unknown_operator_has_no_alternatives() -> None:
 def test_a_report_can_leave_its_process() -> None:
     report = compiled_residual().explain()
     assert pickle.loads(pickle.dumps(report)) == report
+
+
+def test_threads_that_explain_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that a compiled network is explained by keep what they compute."""
+    compiled, inside, most = replace(compiled_residual()), list[int](), list[int]()
+
+    class Models:
+        def of(self, operator: str) -> list[Any]:
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.01)
+            inside.pop()
+            return []
+
+    monkeypatch.setattr(type(compiled), "_models", Models())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(compiled.alternatives, [compiled.graph.ops[0].name] * 4))
+    assert most == [1] * 4
 
 
 def test_threads_take_turns() -> None:

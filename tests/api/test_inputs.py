@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,22 @@ def test_indices_are_checked_against_their_table(value: int, fits: bool, dtype: 
     message = rf"'ids' holds the index {value} at \[1, 0\], but 'table', which node 'lookup'.*has 11 entries.*-11 to 10"
     with pytest.raises(UsageError, match=message):
         check_indices(use, {"ids": ids})
+
+
+@pytest.mark.parametrize(
+    ("entry", "content", "message"),
+    [
+        ("image.npy", b"garbage", "its entry 'image' is no array"),
+        ("image", b"garbage", "its entry 'image' is no array"),
+        ("image.npy", b"\x93NUMPY\x01\x00\x0c\x00{'descr': (\n\n", "save them with numpy.savez"),
+        ("image.npy", b"\x93NUMPY\x01\x00\x0c\x00{'descr' 3 4\n", "save them with numpy.savez"),
+    ],
+)
+def test_broken_entries_of_a_file(entry: str, content: bytes, message: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as file:
+        file.writestr(entry, content)
+    with pytest.raises(UsageError, match=rf"cannot read inputs from .*in.npz: .*{message}"):
+        load_inputs(tmp_path / "in.npz")
 
 
 def test_indices_of_several_dimensions_are_checked_by_position() -> None:
