@@ -55,6 +55,8 @@ def emit_call(
     results = infos[len(given) :]
     if not results:
         raise wrong(operator, node, "its kernel has no parameter for a result")
+    for info in results:
+        _require_elements(operator, info, node)
     problem = kernel_problem(functions[0], len(given))
     if problem is None and operator.height == "library":  # The importer checks the loops of the other.
         problem = index_problem(functions[0])
@@ -110,6 +112,7 @@ def _graph(
         if info is None:
             raise wrong(operator, node, f"it returns {value.ty}; its results need static shapes")
         _require_dtype(operator, info, node)
+        _require_elements(operator, info, node)
     return values
 
 
@@ -167,6 +170,11 @@ def _require_same(operator: CustomOperator, first: Any, second: Any, node: str) 
 def _require_dtype(operator: CustomOperator, info: Info, node: str) -> None:
     if info.dtype not in DTYPES:
         raise wrong(operator, node, f"dtype {info.dtype} is not supported; there are {', '.join(DTYPES)}")
+
+
+def _require_elements(operator: CustomOperator, info: Info, node: str) -> None:
+    if 0 in info.shape:
+        raise wrong(operator, node, f"it returns {shown(info)}, which has no elements; no machine takes such a tensor")
 
 
 def _buffer_info(operator: CustomOperator, parameter: Any, node: str) -> Info:

@@ -88,6 +88,9 @@ def test_unknown_attributes_are_named() -> None:
         ("graph", lambda x: relax.op.astype(x, "int32"), r"returns int32\[4, 6\], but the model says that 'y' is float32"),
         ("compute", lambda x: te.compute(x.shape, lambda *i: x(*i).astype("uint16"), name="w"),
          "dtype uint16 is not supported; there are float32, "),
+        ("graph", lambda x: relax.op.strided_slice(x, [0], [0], [0]), r"it returns float32\[0, 6\], which has no elements"),
+        ("compute", lambda x: te.compute((4, 0), lambda i, j: x[i, j], name="w"),
+         r"it returns float32\[4, 0\], which has no elements"),
         ("graph", lambda x: relax.op.nonzero(x), "its results need static shapes"),
     ],
 )  # fmt: skip
