@@ -258,7 +258,7 @@ def matrix_parts(
         wanted = [seen[0], *unreached, *seen[1:]]
         if sum(_least_cycles(engine, dtype, spans, strides) for spans in wanted) >= below:
             continue
-        left = below
+        budget = below
         for number, spans in enumerate(wanted):
             moved = [d.moved(spans) for d in dimensions]
             sizes = tuple(span.size for span in spans)
@@ -266,11 +266,11 @@ def matrix_parts(
             leaving = [m for m, d in zip(moved, dimensions, strict=True) if d in bounded and m.may_leave(inside)]
             form = matrix_form(engine, dtype, sizes, strides, moved, {a for d in leaving for a in d.loops})
             parts.append(MatrixPart(spans, form, first=number <= len(unreached)))
-            left -= form.busy
-            if left <= 0:
+            budget -= form.busy
+            if budget <= 0:
                 break
-        if left > 0:
-            best, below = tuple(parts), below - left
+        if budget > 0:
+            best, below = tuple(parts), below - budget
     return best
 
 

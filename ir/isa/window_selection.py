@@ -124,15 +124,15 @@ def cheapest_parts(
     for loop, inner in _inner(extents, strides[0], guards):
         spans = [s for s in (inner, Span(0, inner.lo), Span(inner.hi, extents[loop])) if s.size]
         parts: list[WindowPart] = []
-        left = below
+        budget = below
         for span in spans:
-            part = cheapest(engine, *_restricted(extents, guards, loop, span), strides, dtypes, left)
+            part = cheapest(engine, *_restricted(extents, guards, loop, span), strides, dtypes, budget)
             if part is None:
                 break
-            left -= part.form.busy
+            budget -= part.form.busy
             parts.append(replace(part, only=(loop, span)))
         if len(parts) == len(spans):
-            best, below = tuple(parts), below - left
+            best, below = tuple(parts), below - budget
     return best
 
 

@@ -178,8 +178,8 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
         form = elementwise_form(engine, nest.extents, dtype, target=nest.strides[0], special=special)
         operands = enumerate((stage.write, *reads))
         demands = [_demand(access, points, layout, nest.elements(o, form)) for o, access in operands]
-        made = shapes(form, walks, filled=nest.partial)
-        return _limited(engine, _sum(form, filling if nest.partial else None), demands, made)
+        emitted = shapes(form, walks, filled=nest.partial)
+        return _limited(engine, _sum(form, filling if nest.partial else None), demands, emitted)
     started = stage.start is not None
     if stage.func != "copy" and (stage.func, stage.combine) != ("mul", "sum"):
         # The function first, into a temporary, then its combination.
@@ -187,11 +187,11 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
         form = _reduction(engine, nest, dtype, "float32")
         sources = [_demand(r, points, layout, nest.elements(o + 1, first)) for o, r in enumerate(reads)]
         instructions, busy = _sum(first, filling if nest.partial else None)
-        made = [
+        emitted = [
             *shapes(first, [("", nest.strides[0]), *walks[1:]], filled=nest.partial),
             *shapes(form, walks[:1], filled=False),
         ]
-        return _limited(engine, (instructions + form.instructions, busy + form.busy), sources, made)
+        return _limited(engine, (instructions + form.instructions, busy + form.busy), sources, emitted)
     form = _reduction(engine, nest, dtype, dtypes[0] if dtypes else dtype)
     parts = _window(engine, stage, nest, dtypes, form.busy)
     visited = [steps if parts else nest.elements(o + 1, form) for o in range(len(reads))]
@@ -201,17 +201,17 @@ def vector_run(engine: Engine, stage: Stage, points: Box, layout: StageBuffers, 
         replaces = stage.start is None and nest.covered and all(overwrites(p, stage.combine) for p in parts)
         instructions, busy = (0, 0) if replaces else filling.time
         window = instructions + sum(p.form.instructions for p in parts), busy + sum(p.form.busy for p in parts)
-        made = [window_shape(part, walks, adds=not replaces) for part in parts] if shaped else []
-        return _limited(engine, window, sources, [*([filling.shape()] if shaped and not replaces else ()), *made])
+        emitted = [window_shape(part, walks, adds=not replaces) for part in parts] if shaped else []
+        return _limited(engine, window, sources, [*([filling.shape()] if shaped and not replaces else ()), *emitted])
     if form.folds:
         # What the lanes fold is written once in each instruction, and read before if something is there.
         sums = _demand(stage.write, points, layout, (2 if filled else 1) * nest.elements(0, form))
-        made = shapes(form, walks, filled=filled, adds=filled)
-        return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], made)
+        emitted = shapes(form, walks, filled=filled, adds=filled)
+        return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], emitted)
     # One instruction for each point of the reduction reads and writes all sums.
     sums = _demand(stage.write, points, layout, 2 * steps)
-    made = shapes(form, walks, filled=filled, adds=True)
-    return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], made)
+    emitted = shapes(form, walks, filled=filled, adds=True)
+    return _limited(engine, _sum(form, filling if filled else None), [*sources, sums], emitted)
 
 
 def _limited(

@@ -75,12 +75,12 @@ def useful_sizes(extent: int, unit: int = 1) -> list[int]:
 
 def chains(extents: Sequence[int], unit: int = 1) -> list[tuple[int, ...]]:
     """Tiles of some dimensions: ones, then a part, then everything; ``unit`` is for the innermost."""
-    found: dict[tuple[int, ...], None] = {}
+    tiles: dict[tuple[int, ...], None] = {}
     last = len(extents) - 1
     for cut in range(len(extents)):
         for size in useful_sizes(extents[cut], unit if cut == last else 1):
-            found.setdefault((*(1 for _ in range(cut)), size, *extents[cut + 1 :]))
-    return list(found) or [()]
+            tiles.setdefault((*(1 for _ in range(cut)), size, *extents[cut + 1 :]))
+    return list(tiles) or [()]
 
 
 def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) -> list[Reduction]:
@@ -160,13 +160,13 @@ def tile_shapes(
     unit = cost.matrix.columns if cost.contraction is not None else 1
     groups = [(outer, 1), (heads, 1), (inner, unit)]
     for parts in product(*(chains([extents[d] for d in dims], unit) for dims, unit in groups)):
-        found = [0] * len(extents)
+        tile = [0] * len(extents)
         for (dims, _), part in zip(groups, parts, strict=True):
             for d, size in zip(dims, part, strict=True):
                 # Tiles in the middle of a digit are right, and slow.
-                found[d] = size if size == extents[d] else aligned_size(op, d, size, box[d], others[d])
-        if prod(-(-e // s) for e, s in zip(extents, found, strict=True)) <= MOST_TILES or all_sizes:
-            sizes.setdefault(tuple(found))
+                tile[d] = size if size == extents[d] else aligned_size(op, d, size, box[d], others[d])
+        if prod(-(-e // s) for e, s in zip(extents, tile, strict=True)) <= MOST_TILES or all_sizes:
+            sizes.setdefault(tuple(tile))
     if all_sizes:
         sizes.setdefault(tuple(1 for _ in extents))
     if also:
@@ -186,7 +186,7 @@ def _evaluated(
     versioned, single = _scratch(op, cost, parts, len(owner))
     cell = op_boxes(op, graph.tensor, box).tensors
     times = [n for of_size in kinds for _, n in of_size]
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     row = 0
     for i, size in enumerate(sizes):
         rows = range(row, row + len(kinds[i]))
@@ -207,8 +207,8 @@ def _evaluated(
         for order in _orders(counts, chosen):
             changes = prod(counts[d] for d in order[: _last(order, counts, chosen) + 1])
             sets = prod(counts[d] for d in chosen)
-            found.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns))
-    return found
+            shapes.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns))
+    return shapes
 
 
 def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tuple[Int, Int]:
@@ -241,13 +241,13 @@ def _kinds(box: Box, sizes: tuple[int, ...]) -> list[tuple[Box, int]]:
     options: list[list[tuple[Span, int]]] = []
     for span, size in zip(box, sizes, strict=True):
         whole, rest = divmod(span.size, size)
-        mine: list[tuple[Span, int]] = []
+        cuts: list[tuple[Span, int]] = []
         if whole:
             low = span.lo + size * ((whole - 1) // 2)
-            mine.append((Span(low, low + size), whole))
+            cuts.append((Span(low, low + size), whole))
         if rest:
-            mine.append((Span(span.hi - rest, span.hi), 1))
-        options.append(mine)
+            cuts.append((Span(span.hi - rest, span.hi), 1))
+        options.append(cuts)
     return [(tuple(s for s, _ in kind), prod(n for _, n in kind)) for kind in product(*options)]
 
 
