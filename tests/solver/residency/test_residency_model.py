@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,33 +12,22 @@ import pytest
 from girih.ir.box import Span, full, volume
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.errors import InfeasibleError
-from girih.ir.graph import Tensor
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Step
-from girih.ir.semantics.box_arrays import Boxes, stack
 from girih.ir.semantics.cell import Cells
 from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.residency import neighbourhood
 from girih.solver.residency.bound import lower_bound
-from girih.solver.residency.buffers import residency as buffers_of
 from girih.solver.residency.decisions import Decisions, NoFetch
 from girih.solver.residency.evaluation import effects, evaluate_decisions, held_bytes, link_load
 from girih.solver.residency.fetch_slots import PASSED_OVER, with_fetch_slots
 from girih.solver.residency.greedy import Greedy
 from girih.solver.residency.model import ResidencyModel
 from girih.solver.residency.neighbourhood import improve
-from girih.solver.residency.partition import weight_chunks as weight_chunks_module
 from girih.solver.residency.partition.weight_chunks import (
     ChunkFetch,
     CircularBuffer,
-    StationaryWalk,
-    burst_traffic,
-    circular_buffer,
-    cut_points,
-    first_use,
-    split_at,
-    weight_chunks,
 )
 from girih.solver.residency.problem import (
     FetchItem,
@@ -50,7 +36,7 @@ from girih.solver.residency.problem import (
     Use,
     residency_problem,
 )
-from girih.solver.residency.solve import Reservation, Residency, SharedOverflow, decide_residency
+from girih.solver.residency.solve import SharedOverflow, decide_residency
 from tests.support.cpsat import first_objective
 from tests.support.graphs import attention, chain, residual, with_host
 from tests.support.plans.rough_plans import by_instance, in_order, rough_cycles, rough_plan, rough_segments, wide
@@ -215,71 +201,6 @@ def test_depth_first_keeps_only_the_images_at_work() -> None:
     assert all(b.box[0].size == 1 and not b.fetch and not b.store for b in pieces)
 
 
-def test_reservation_leaves_room() -> None:
-    graph = residual(2, size=16)
-    cells = Cells(graph)
-    segments = rough_segments(graph, STCP, group=1)
-    steps = in_order(segments)
-    cycles = rough_cycles(graph, segments, steps, cells)
-
-    def ask(*reserved: Reservation) -> Residency | SharedOverflow:
-        return decide_residency(
-            graph, cells, STCP, segments, steps, slot_cycles=cycles, reservations=reserved, budget=BUDGET
-        )
-
-    capacity = STCP.levels.exchange.capacity
-    free = ask()
-    assert isinstance(free, Residency)
-    tight = ask(Reservation((0, len(cycles)), capacity - 76_000))
-    assert isinstance(tight, Residency)
-
-    def most(answer: Residency) -> int:
-        held = np.zeros(len(cycles), dtype=np.int64)
-        for request in answer.requests:
-            held[request.live[0] : request.live[1]] += request.bytes
-        return int(held.max())
-
-    assert most(tight) <= 76_000 < most(free) and tight.timing.objective >= free.timing.objective
-    short = ask(Reservation((2, 3), capacity - 1000))
-    assert isinstance(short, SharedOverflow) and (short.slot, short.op) == (2, "b0")
-    assert short.excess > 0 and short.capacity == 1000 and "b0.w" in short.tensors
-    assert isinstance(short.error(), InfeasibleError) and "b0" in str(short.error())
-
-
-@pytest.mark.parametrize(
-    ("packed", "delays", "chosen", "tried"),
-    [
-        ((True, True, True), (0, 0, 0), 0, 1),
-        ((False, True, True), (0, 0, 0), 1, 2),
-        ((False, False, True), (0, 0, 50), 2, 3),
-        ((False, False, False), (9, 0, 0), 1, 3),
-        ((True, True, False), (90, 50, 0), 1, 3),
-    ],
-)
-def test_fills_are_tried_until_one_is_packed_at_no_further_cost(
-    packed: tuple[bool, ...], delays: tuple[int, ...], chosen: int, tried: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By fill: whether it has addresses, and by how much its fetches are delayed."""
-    answers: list[Residency] = []
-
-    def packed_or_delayed(*args: Any, **options: Any) -> Residency:
-        answer, number = buffers_of(*args, **options), len(answers)
-        requests = tuple(replace(r, at=r.at if packed[number] else None) for r in answer.requests)
-        timing = replace(answer.timing, end=answer.timing.end + delays[number])
-        answers.append(replace(answer, requests=requests, timing=timing))
-        return answers[-1]
-
-    monkeypatch.setattr("girih.solver.residency.solve.residency", packed_or_delayed)
-    graph = residual(2, size=16)
-    cells = Cells(graph)
-    segments = rough_segments(graph, STCP, group=1)
-    steps = in_order(segments)
-    cycles = rough_cycles(graph, segments, steps, cells)
-    answer = decide_residency(graph, cells, STCP, segments, steps, slot_cycles=cycles, budget=BUDGET)
-    assert isinstance(answer, Residency) and len(answers) == tried
-    assert answer.requests == answers[chosen].requests and answer.timing == answers[chosen].timing
-
-
 def test_weights_larger_than_the_memory_pass_through_a_circular_buffer() -> None:
     graph, segment = wide()
     assert graph.tensor["fc.w"].bytes > 3 * TINY.levels.exchange.capacity
@@ -298,81 +219,6 @@ def test_circular_buffer_needs_the_loop_over_chunks_outside() -> None:
     bad = replace(segment, tiles=(inner,))
     answer = decide_residency(graph, cells, TINY, (bad,), (Step(0, 0),), slot_cycles=[1000], budget=BUDGET)
     assert isinstance(answer, SharedOverflow) and answer.tensors[0] == "fc.w"
-
-
-def walk(*spans: tuple[int, int], start: list[int] | None = None) -> StationaryWalk:
-    boxes: Boxes = stack([(Span(0, 4), Span(*s)) for s in spans], 2)
-    begins = np.array(start or list(range(len(spans))), dtype=np.int64)
-    return StationaryWalk(boxes, begins, int(begins[-1]) + 1)
-
-
-def test_cuts_are_where_no_tile_crosses() -> None:
-    walks = [walk((0, 4), (4, 8), (8, 12)), walk((0, 6), (6, 12))]
-    assert cut_points(walks[:1], 1, Span(0, 12)) == [0, 4, 8, 12]
-    assert cut_points(walks, 1, Span(0, 12)) == [0, 12]
-    assert cut_points(walks[:1], 0, Span(0, 4)) == [0, 4]
-    box = (Span(0, 4), Span(0, 12))
-    assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 32)] == [Span(0, 8), Span(8, 12)]
-    assert [c[1] for c in split_at(box, 1, [0, 4, 8, 12], 8)] == [Span(0, 4), Span(4, 8), Span(8, 12)]
-    assert split_at(box, 1, [0, 12], 8) == [box]
-
-
-def test_columns_are_put_together_to_whole_bursts() -> None:
-    """Where the narrower columns of integers would take twice the time; those of float16 fill a burst by themselves."""
-    tiles = walk(*((n, n + 32) for n in range(0, 128, 32)))
-
-    def columns(dtype: str, burst: int) -> list[int]:
-        return [box[1].size for box in weight_chunks(Tensor("w", (4, 128), dtype), [tiles], 4 * 32, burst)]
-
-    assert columns("int8", 1) == columns("int8", 32) == [32, 32, 32, 32]
-    assert columns("int8", 64) == [64, 64]
-    assert columns("float16", 64) == [32, 32, 32, 32]
-    assert columns("int8", 128) == [32, 32, 32, 32], "one chunk would be the whole operand"
-    assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 32)), 64) == 4 * 64
-    assert burst_traffic(Tensor("w", (4, 128), "int8"), (Span(0, 4), Span(0, 128)), 64) == 4 * 128
-
-
-def test_instances_that_share_a_walk_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
-
-    def counted(walks: Sequence[StationaryWalk], dim: int, whole: Span) -> list[int]:
-        looked_at.append(len(walks))
-        return cut_points(walks, dim, whole)
-
-    monkeypatch.setattr(weight_chunks_module, "cut_points", counted)
-    tiles, others = (walk(*((n, n + 32) for n in range(first, 128, 32))) for first in (0, 64))
-    tensor = Tensor("w", (4, 128), "int8")
-    assert weight_chunks(tensor, [tiles, others] * 50, 4 * 32) == weight_chunks(tensor, [tiles, others], 4 * 32)
-    assert set(looked_at) == {2}
-
-
-def test_first_use() -> None:
-    there = walk((0, 4), (4, 8), (8, 12), (0, 4))
-    assert first_use([there], (Span(0, 4), Span(4, 12))) == 0.25
-    assert first_use([there], (Span(0, 4), Span(12, 16))) is None
-
-
-def test_circular_buffer_of_cores_side_by_side() -> None:
-    tensor = Tensor("w", (4, 12), "int8")
-    left, right = walk((0, 2), (2, 4), (4, 6)), walk((6, 8), (8, 10), (10, 12))
-    made = circular_buffer(tensor, [left, right], 16)
-    assert made is not None and (made.ring_positions, made.bytes, made.traffic) == (3, 32, 48)
-    assert [(v.ring_position, v.part) for v in made.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert [v.box[1] for v in made.chunks][:2] == [Span(0, 2), Span(6, 8)]
-    again = circular_buffer(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
-    assert again is None, "a chunk that is needed again cannot be in a circular buffer"
-    late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
-    assert circular_buffer(tensor, [left, left], 8) is not None
-    assert circular_buffer(tensor, [left, late], 8) is None, "cores must go on together"
-
-
-@pytest.mark.parametrize(("length", "fits"), [(1, True), (2, False), (3, False)])
-def test_a_core_with_fewer_positions_is_done_when_the_others_go_on(length: int, fits: bool) -> None:
-    """It may read what it holds no longer than until others begin a position that it does not have."""
-    tensor = Tensor("w", (4, 12), "int8")
-    long = walk((0, 2), (2, 4), (4, 6))
-    short = dataclasses.replace(walk((6, 8)), length=length)
-    assert (circular_buffer(tensor, [long, short], 16) is not None) == fits
 
 
 @pytest.mark.parametrize("layerwise", [False, True])
