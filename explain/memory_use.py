@@ -9,11 +9,24 @@ from operator import itemgetter
 
 from ..ir.box import volume
 from ..ir.graph import DTYPES, Graph, Op
-from ..ir.machine import Levels, Machine
+from ..ir.machine import Levels, Machine, Memory
 from ..ir.plan import LocalBuffer, Plan, SharedBuffer
 
 FULL = 0.85
 """A memory is full from this share of its bytes on: below, a larger one is not what helps."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Where a memory is fullest: ``bytes`` are in use from slot ``slot`` of the plan on (-1: it is never used).
+
+    ``buffers`` are the numbers of the buffers that live then, the largest first. ``bytes`` can be less than their sum:
+    what several share counts once.
+    """
+
+    bytes: int
+    slot: int
+    buffers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -58,24 +71,55 @@ def memory_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[MemoryRow, 
     constants = graph.constant_names
     rows: list[MemoryRow] = []
     for memory in machine.memories:
-        shared = [b for b in plan.shared if b.memory == memory.name]
-        local = [b for b in plan.local if b.memory == memory.name]
-        peak, place = _peak(plan, shared, local)
-        constant, _ = _peak(
-            plan, [b for b in shared if b.tensor in constants], [b for b in local if b.name in constants]
-        )
-        active, _ = _peak(
-            plan, [b for b in shared if b.tensor not in constants], [b for b in local if b.name not in constants]
-        )
-        extent = max((b.address + b.bytes for b in (*shared, *local)), default=0)
-        share = peak / memory.capacity
-        buffers = len(shared) + len(local)
+        buffers = [b for b in (*plan.shared, *plan.local) if b.memory == memory.name]
+        peak = plan_peak(plan, buffers)
         row = MemoryRow(
-            memory.name, machine.use_of(memory.name), memory.capacity, peak, share, extent, buffers, place, active,
-            constant,
-        )  # fmt: skip
+            memory=memory.name,
+            role=machine.use_of(memory.name),
+            capacity=memory.capacity,
+            peak=peak.bytes,
+            share=peak.bytes / memory.capacity,
+            extent=max((b.address + b.bytes for b in buffers), default=0),
+            buffers=len(buffers),
+            at=_place(plan, peak, memory),
+            activations=plan_peak(plan, [b for b in buffers if name_of(b) not in constants]).bytes,
+            constants=plan_peak(plan, [b for b in buffers if name_of(b) in constants]).bytes,
+        )
         rows.append(row)
     return tuple(rows)
+
+
+def name_of(buffer: LocalBuffer | SharedBuffer) -> str:
+    """The name of the tensor, or of the private buffer of an operator, that a buffer of the plan holds."""
+    return buffer.tensor if isinstance(buffer, SharedBuffer) else buffer.name
+
+
+def plan_peak(plan: Plan, buffers: Sequence[LocalBuffer | SharedBuffer]) -> Peak:
+    """Where buffers of one memory take most of it; those of a core count in the first step of their segment.
+
+    Of several slots with as many bytes it is the first.
+    """
+    begins: dict[int, int] = {}
+    slot = 0
+    for step in plan.steps:
+        begins.setdefault(step.segment, slot)
+        slot += len(plan.segments[step.segment].ops)
+    lives: list[tuple[int, int]] = []
+    for buffer in buffers:
+        begin = begins[buffer.segment] if isinstance(buffer, LocalBuffer) else 0
+        lives.append((begin + buffer.live[0], begin + buffer.live[1]))
+    most, at = peak_of((*live, b.address, b.bytes) for live, b in zip(lives, buffers, strict=True))
+    if not most:
+        return Peak(0, -1, ())
+    living = [number for number, (begin, end) in enumerate(lives) if begin <= at < end]
+    return Peak(most, at, tuple(sorted(living, key=lambda number: (-buffers[number].bytes, number))))
+
+
+def _place(plan: Plan, peak: Peak, memory: Memory) -> str:
+    if peak.slot < 0:
+        return ""
+    step, op = plan.slots[peak.slot]
+    return f"{op}, segment {plan.steps[step].segment}" if memory.scope == "core" else f"{op}, step {step}"
 
 
 def peak_of(occupied: Iterable[tuple[int, int, int, int]]) -> tuple[int, int]:
@@ -128,32 +172,6 @@ def traffic_rows(graph: Graph, plan: Plan, machine: Machine) -> tuple[TrafficRow
         for name in dict.fromkeys((*fetched, *stored, *by_host))
     ]
     return tuple(sorted(rows, key=lambda r: (-(r.fetched + r.stored + r.host), r.tensor)))
-
-
-def _peak(plan: Plan, shared: Sequence[SharedBuffer], local: Sequence[LocalBuffer]) -> tuple[int, str]:
-    """The peak of the buffers of one memory, of a cluster or of a core, and where it is."""
-    return _shared_peak(plan, shared) if shared else _local_peak(plan, local)
-
-
-def _shared_peak(plan: Plan, buffers: Sequence[SharedBuffer]) -> tuple[int, str]:
-    peak, slot = peak_of((*b.live, b.address, b.bytes) for b in buffers)
-    if slot >= len(plan.slots):
-        return peak, ""
-    step, op = plan.slots[slot]
-    return peak, f"{op}, step {step}"
-
-
-def _local_peak(plan: Plan, buffers: Sequence[LocalBuffer]) -> tuple[int, str]:
-    best, place = 0, ""
-    by_segment: dict[int, list[LocalBuffer]] = {}
-    for buffer in buffers:
-        by_segment.setdefault(buffer.segment, []).append(buffer)
-    for index, segment in enumerate(plan.segments):
-        peak, position = peak_of((*b.live, b.address, b.bytes) for b in by_segment.get(index, ()))
-        if peak > best:
-            name = segment.ops[min(max(position, 0), len(segment.ops) - 1)]
-            best, place = peak, f"{name}, segment {index}"
-    return best, place
 
 
 def _host_bytes(graph: Graph, hosts: Sequence[Op]) -> dict[str, int]:

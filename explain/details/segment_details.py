@@ -9,7 +9,7 @@ from ...ir.plan import Split
 from ...ir.semantics.kernel_engine import kernel_engine
 from ..compilation import Compilation
 from ..cycles.losses import losses
-from ..memory_use import peak_of
+from ..memory_use import plan_peak
 from ..plan_tables import SegmentRow, predicted, segment_rows
 
 _LARGEST_LOSSES = 4
@@ -124,12 +124,12 @@ def segment_details(compilation: Compilation, index: int) -> SegmentDetails:
 
 
 def _rooms(compilation: Compilation, index: int) -> tuple[SegmentRoomRow, ...]:
-    plan, ops = compilation.plan, compilation.plan.segments[index].ops
+    plan = compilation.plan
     rows: list[SegmentRoomRow] = []
     for memory in compilation.machine.memories:
         buffers = [b for b in plan.local if b.segment == index and b.memory == memory.name]
         if buffers:
-            peak, position = peak_of((*b.live, b.address, b.bytes) for b in buffers)
-            at = ops[min(max(position, 0), len(ops) - 1)]
-            rows.append(SegmentRoomRow(memory.name, peak, memory.capacity, at))
+            peak = plan_peak(plan, buffers)
+            at = plan.slots[peak.slot][1] if peak.slot >= 0 else ""
+            rows.append(SegmentRoomRow(memory.name, peak.bytes, memory.capacity, at))
     return tuple(rows)

@@ -10,12 +10,12 @@ from ....ir.graph import Graph
 from ....ir.machine import Memory
 from ....ir.plan import LocalBuffer, Plan, SharedBuffer
 from ...compilation import Compilation
+from ...memory_use import Peak, name_of, plan_peak
 from ...report import Report
 from ...run.bank_load import bank_load
 from ...run.covered_bytes import covered_bytes
 from ...run.home_lives import home_lives
 from ...run.local_lives import local_lives
-from ...run.peak_buffers import Peak, local_peak, shared_peak
 from ...run.shared_lives import SharedLives, shared_lives
 from ...run.slot_spans import simulated_spans
 from ..view import View
@@ -46,7 +46,7 @@ def memory_view(report: Report, compilation: Compilation) -> View:
         if memory.scope == "core":
             local = local_lives(plan, machine, run.columns, run.slots, run.accesses, number)
             buffers: Sequence[LocalBuffer | SharedBuffer] = local.buffers
-            peak = local_peak(plan, local.buffers)
+            peak = plan_peak(plan, local.buffers)
             size = np.array([b.bytes // b.depth for b in local.buffers] or [0], np.int64)[local.buffer]
             address = np.array([b.address for b in local.buffers] or [0], np.int64)[local.buffer] + local.version * size
             rows = {"buffer": local.buffer, "version": local.version, "core": local.core, "step": local.step}
@@ -58,7 +58,7 @@ def memory_view(report: Report, compilation: Compilation) -> View:
             else:
                 lives = shared_lives(graph, plan, program, machine, run.columns, run.slots, run.accesses)
                 more = _transfers(lives)
-            buffers, peak = lives.buffers, shared_peak(lives.buffers)
+            buffers, peak = lives.buffers, plan_peak(plan, lives.buffers)
             seen = np.flatnonzero(lives.begin >= 0)
             begin, end = lives.begin[seen], lives.end[seen]
             size = np.array([b.bytes for b in lives.buffers] or [0], np.int64)[seen]
@@ -127,7 +127,7 @@ def _peak(peak: Peak, memory: Memory, slot_cycles: Mapping[int, tuple[int, int]]
 
 
 def _place(peak: Peak, compilation: Compilation) -> dict[str, object] | None:
-    if not 0 <= peak.slot < len(compilation.plan.slots):
+    if peak.slot < 0:
         return None
     step, op = compilation.plan.slots[peak.slot]
     return {"operator": op, "step": step, "segment": compilation.plan.steps[step].segment}
@@ -135,7 +135,7 @@ def _place(peak: Peak, compilation: Compilation) -> dict[str, object] | None:
 
 def _buffers(buffers: Sequence[LocalBuffer | SharedBuffer], graph: Graph, names: dict[str, int]) -> dict[str, object]:
     """Columns of the plan's buffers; names are numbered by ``names``."""
-    tensors = [b.tensor if isinstance(b, SharedBuffer) else b.name for b in buffers]
+    tensors = [name_of(b) for b in buffers]
     return {
         "name": np.array([names.setdefault(name, len(names)) for name in tensors], np.int64),
         "role": np.array([ROLES.index(_role(name, graph)) for name in tensors], np.uint8),

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from girih.explain.compilation import Compilation
-from girih.explain.memory_use import memory_rows
 from girih.explain.run.bank_load import bank_load
 from girih.explain.run.covered_bytes import covered_bytes
 from girih.explain.run.instruction_columns import InstructionClass, instruction_columns
 from girih.explain.run.local_lives import local_lives
 from girih.explain.run.memory_accesses import MemoryAccesses
-from girih.explain.run.peak_buffers import local_peak, shared_peak
 from girih.explain.run.shared_lives import shared_lives
 from girih.explain.run.slot_spans import lanes, predicted_spans, simulated_spans
 from girih.ir.plan import Prediction
@@ -76,22 +74,6 @@ def test_a_stuck_queue_ends_where_it_stopped() -> None:
     stopped = replace(given.trace, end=tuple(np.full_like(end, -1) for end in given.trace.end))
     columns = instruction_columns(given.graph, given.plan, replace(given.run, trace=stopped))
     assert not len(columns.start) and columns.last == -1
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_peaks_are_those_of_the_report(name: str) -> None:
-    given = random_compilation(GRAPHS[name](), 1)
-    for row, memory in zip(memory_rows(given.graph, given.plan, given.machine), given.machine.memories, strict=True):
-        local = [b for b in given.plan.local if b.memory == memory.name]
-        shared = [b for b in given.plan.shared if b.memory == memory.name]
-        peak = local_peak(given.plan, local) if memory.scope == "core" else shared_peak(shared)
-        assert peak.bytes == row.peak
-        buffers = local or shared
-        assert sum(buffers[n].bytes for n in peak.buffers) >= peak.bytes
-        if row.at:
-            step, op = given.plan.slots[peak.slot]
-            segment = given.plan.steps[step].segment
-            assert row.at == (f"{op}, segment {segment}" if memory.scope == "core" else f"{op}, step {step}")
 
 
 def test_every_prediction_is_a_span_and_every_slot_ran() -> None:
