@@ -7,7 +7,7 @@ before the run, outputs are read after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, prod
@@ -17,10 +17,10 @@ import numpy as np
 from ...ir.graph import DTYPES
 from ...ir.isa.footprint import Strided, footprint
 from ...ir.isa.table import Instruction
-from ...ir.machine import Engine, Machine
+from ...ir.machine import Machine
 from ...ir.program import Placed, Program, ProgramPort
 from ...ir.trace import Trace
-from ..cycles.instruction_costs import InstructionCosts
+from .timed_instructions import TimedInstruction, link_transfers, timed_instructions
 
 STEPS = 2000
 """Steps of a function, at most."""
@@ -42,46 +42,19 @@ class Steps:
     values: np.ndarray
 
 
-@dataclass(frozen=True)
-class TimedInstruction:
-    """An instruction that came to its end. Its engine worked from ``begin + issue`` to ``end``."""
-
-    engine: Engine
-    core: int | None
-    instruction: Instruction
-    begin: int
-    end: int
-
-
 def occupancy(program: Program, machine: Machine, trace: Trace) -> tuple[dict[MemoryInstance, Steps], dict[str, Steps]]:
     """The most bytes occupied in each memory, and the mean bytes a cycle on each link, in each step of the run."""
     width = max(1, ceil(trace.cycles / STEPS))
     steps = ceil(trace.cycles / width)
     accesses = _accesses(program, machine, trace)
-    transfers = _transfers(program, machine, trace)
+    crossings: list[list[tuple[int, int, int]]] = [[] for _ in machine.links]
+    for transfer in link_transfers(program, machine, trace):
+        crossings[transfer.link].append((transfer.begin, transfer.end, transfer.bytes))
+    links = {
+        link.name: Steps(width, _means(rows, steps, width)) for link, rows in zip(machine.links, crossings, strict=True)
+    }
     memories = {memory: Steps(width, _maxima(_levels(rows), steps, width)) for memory, rows in accesses.items()}
-    return memories, {link: Steps(width, _means(rows, steps, width)) for link, rows in transfers.items()}
-
-
-def executions(program: Program, trace: Trace, machine: Machine) -> Iterator[TimedInstruction]:
-    """Everything but synchronisation that ended, queue by queue."""
-    for queue, stream, begins, ends in zip(program.queues, program.streams, trace.start, trace.end, strict=True):
-        engine = machine.engine[queue.engine]
-        for instruction, begin, end in zip(stream, begins.tolist(), ends.tolist(), strict=True):
-            if end >= 0 and instruction.row.kind != "sync":
-                yield TimedInstruction(engine, queue.core, instruction, begin, end)
-
-
-def _transfers(program: Program, machine: Machine, trace: Trace) -> dict[str, list[tuple[int, int, int]]]:
-    """For each link, (begin, end, bytes) of every transfer."""
-    transfers: dict[str, list[tuple[int, int, int]]] = {link.name: [] for link in machine.links}
-    costs = InstructionCosts(program, machine)
-    for execution in executions(program, trace, machine):
-        if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
-            begin = execution.begin + execution.engine.issue
-            for link, count in costs.cost(execution.engine, execution.instruction).cost.links:
-                transfers[machine.links[link].name].append((begin, execution.end, count))
-    return transfers
+    return memories, links
 
 
 def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryInstance, list[TimedAccess]]:
@@ -101,17 +74,17 @@ def _accesses(program: Program, machine: Machine, trace: Trace) -> dict[MemoryIn
 
     for placed in (*program.constants, *map(_tensor, program.inputs)):
         home(placed).append((*_span(placed), 0, 0, True))
-    for execution in executions(program, trace, machine):
-        instruction, position = execution.instruction, execution.instruction.row.position
+    for timed in timed_instructions(program, trace, machine):
+        instruction, position = timed.instruction, timed.instruction.row.position
         for operand in operands(instruction.mnemonic, _without_addresses(instruction)):
             base, memory = int(instruction.values[position[f"{operand.name}.base"]]), machine.memories[operand.memory]
-            for core in _owners(machine, execution, operand) if operand.low < operand.high else ():
-                access = base + operand.low, base + operand.high, execution.begin, execution.end, operand.writes
+            for core in _owners(machine, timed, operand) if operand.low < operand.high else ():
+                access = base + operand.low, base + operand.high, timed.begin, timed.end, operand.writes
                 accesses[memory.name, core].append(access)
         if instruction.row.latency == "kernel":
             kernel = program.kernels[int(instruction.values[0])]
             for placed, writes in (*((p, False) for p in kernel.inputs), *((p, True) for p in kernel.outputs)):
-                home(placed).append((*_span(placed), execution.begin, execution.end, writes))
+                home(placed).append((*_span(placed), timed.begin, timed.end, writes))
     for placed in map(_tensor, program.outputs):
         home(placed).append((*_span(placed), trace.cycles, trace.cycles, False))
     return accesses
@@ -124,14 +97,14 @@ def _without_addresses(instruction: Instruction) -> tuple[int | float, ...]:
     return tuple(values)
 
 
-def _owners(machine: Machine, execution: TimedInstruction, operand: Strided) -> Sequence[int | None]:
+def _owners(machine: Machine, timed: TimedInstruction, operand: Strided) -> Sequence[int | None]:
     """The cores in whose memory the operand is."""
     if machine.memories[operand.memory].scope != "core":
         return (None,)
-    if operand.writes and execution.instruction.row.kind == "broadcast":
-        mask = int(execution.instruction.values[execution.instruction.row.position["cores"]])
+    if operand.writes and timed.instruction.row.kind == "broadcast":
+        mask = int(timed.instruction.values[timed.instruction.row.position["cores"]])
         return [core for core in range(machine.cores) if mask >> core & 1]
-    return (execution.core,)
+    return (timed.core,)
 
 
 def _tensor(port: ProgramPort) -> Placed:

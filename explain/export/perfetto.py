@@ -18,9 +18,9 @@ from ...ir.machine import Machine
 from ...ir.plan import Plan
 from ...ir.program import Program
 from ...ir.trace import Trace
-from ..cycles.instruction_costs import InstructionCosts
-from .occupancy import Steps, executions, occupancy
+from .occupancy import Steps, occupancy
 from .spans import Span, lanes, merged
+from .timed_instructions import link_transfers
 
 Event = dict[str, Any]
 
@@ -125,13 +125,9 @@ def _thread_name(process: int, thread: int, name: str) -> Iterator[Event]:
 
 def _links(program: Program, machine: Machine, trace: Trace) -> Iterator[Event]:
     """On each link, a slice of an operator while transfers for it are in flight; those at once lie in several rows."""
-    costs = InstructionCosts(program, machine)
     transfers: list[dict[int, list[Span[int]]]] = [{} for _ in machine.links]
-    for execution in executions(program, trace, machine):
-        if execution.instruction.row.kind in ("copy", "broadcast", "dma"):
-            begin = execution.begin + execution.engine.issue
-            for link, count in costs.cost(execution.engine, execution.instruction).cost.links:
-                transfers[link].setdefault(execution.instruction.op, []).append((begin, execution.end, count))
+    for t in link_transfers(program, machine, trace):
+        transfers[t.link].setdefault(t.op, []).append((t.begin, t.end, t.bytes))
     yield from _process_name(LINKS, "links", 0)
     thread = 0
     for link, by_op in zip(machine.links, transfers, strict=True):
