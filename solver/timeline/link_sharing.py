@@ -13,7 +13,8 @@ from ..cost.copy_time import CopyTime, bytes_served, slow_memories
 from .parts_in_use import PartsInUse
 
 REMEMBERED = 4096
-"""Changes of a link's load that are remembered; what is older counts as free. Chosen, not measured."""
+"""Changes of a link's load that are remembered; before them, it counts as loaded as after the oldest. Chosen, not
+measured."""
 
 
 Queue = Literal["dma in", "dma out"]

@@ -24,16 +24,20 @@ BANK = ("TILE", 0)
 
 
 def recorded(
-    *transfers: tuple[int, float, float, int], banks: dict[tuple[str, int], float] | None = None
-) -> RecordedRun:
-    """Loads of (core, ready, begun, bytes) at up to 4 bytes a cycle over a link of 2, each alone on it."""
+    *transfers: tuple[int, float, float, int], banks: dict[tuple[str, int], float] | None = None, copies: int = 1,
+    gap: float = 0.0,
+) -> RecordedRun:  # fmt: skip
+    """Loads of (core, ready, begun, bytes) at up to 4 bytes a cycle over a link of 2, each alone on it.
+
+    Of each, so many ``copies`` go at once; a queue is free so long (``gap``) after its last load.
+    """
     run = RecordedRun()
     free: dict[int, float] = {}
     for core, ready, begun, size in transfers:
-        stop = begun + size / 2
+        stop = begun + copies * size / 2
         move = CopyTime(1, 0, size, 4.0, (("dram", size),), 10)
-        run.moved((("EXCHANGE", core),), ready, free.get(core, 0.0), stop, 1, move, banks or {}, loads=True)
-        free[core] = stop
+        run.moved((("EXCHANGE", core),), ready, free.get(core, 0.0), stop, copies, move, banks or {}, loads=True)
+        free[core] = stop + gap
     return run
 
 
@@ -76,6 +80,26 @@ def test_computation_is_delayed_by_what_it_waits_for_and_delays_what_it_releases
     assert durations(run) == pytest.approx([150.0, 150.0, 50.0, 150.0])
 
 
+def test_computation_that_waits_again_waits_for_what_was_late_the_first_time() -> None:
+    # The first is visible at 160 in the run, after the wait for the second (60) and before that for the third (180).
+    run = recorded((0, 0.0, 50.0, 200), (1, 0.0, 0.0, 100), (2, 0.0, 150.0, 40), (3, 200.0, 200.0, 100))
+    run.waited("matrix", 0.0, 60.0)
+    run.waited("matrix", 60.0, 180.0)
+    # In the replay the third is through at 60, the second at 120 and the first, which then has the link, at 170: it is
+    # visible at 180, so that computation is as far as in the run, and releases the fourth at 200.
+    assert durations(run) == pytest.approx([170.0, 120.0, 60.0, 50.0])
+
+
+def test_copies_of_a_transfer_share_the_link_with_each_other() -> None:
+    assert durations(recorded((0, 0.0, 0.0, 100), copies=3)) == pytest.approx([150.0])
+
+
+def test_a_queue_is_free_as_long_after_its_transfer_as_in_the_run() -> None:
+    # The third begins at 70, when the second has 60 bytes left: both take 1 byte a cycle for 60 cycles.
+    run = recorded((0, 0.0, 0.0, 100), (1, 50.0, 50.0, 100), (0, 0.0, 100.0, 100), gap=20.0)
+    assert durations(run) == pytest.approx([50.0, 80.0, 80.0])
+
+
 def test_engines_that_work_on_a_bank_slow_copies_to_it() -> None:
     run = recorded((0, 0.0, 0.0, 100), banks={BANK: 1.0})
     run.worked("matrix", 0.0, 40.0, BankDemand({BANK: 158.0}))
@@ -87,6 +111,7 @@ def test_engines_that_work_on_a_bank_slow_copies_to_it() -> None:
 
 def test_how_busy_the_busiest_link_is() -> None:
     assert busiest(recorded((0, 0.0, 0.0, 100), (1, 0.0, 50.0, 60)), {"dram": 2.0, "other": 1.0}, 160.0) == 0.5
+    assert busiest(recorded((0, 0.0, 0.0, 100), copies=3), {"dram": 2.0}, 300.0) == 0.5
 
 
 @lru_cache

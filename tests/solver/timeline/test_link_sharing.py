@@ -10,6 +10,7 @@ from girih.ir.box import Span
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import SharedBuffer
 from girih.solver.cost.copy_time import CopyTime
+from girih.solver.timeline import link_sharing
 from girih.solver.timeline.link_sharing import Horizon, Links, Queue, Reached
 from tests.support.machines import kinds_of
 
@@ -36,6 +37,16 @@ def test_a_link_may_be_a_million_times_faster_than_an_engine() -> None:
     fast = links(2.0**20)
     assert fast.body(0.0, transfer(1, 100)) == 100.0
     assert fast.body(50.0, transfer(1, 100)) == 150.0
+
+
+def test_the_load_of_a_link_is_forgotten_but_for_the_last_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is older counts as the oldest that is remembered."""
+    monkeypatch.setattr(link_sharing, "REMEMBERED", 4)
+    shared = links(8.0)
+    for start in (0.0, 20.0, 40.0):
+        assert shared.body(start, transfer(8, 80)) == start + 10.0
+    # It was free from 10 to 20, and is taken to be as busy before 20 as from there to 30.
+    assert shared.body(5.0, transfer(8, 80)) == 40.0
 
 
 def test_dma_that_runs_ahead_yields_to_stores_of_cores() -> None:
