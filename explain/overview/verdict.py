@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.bounds.lower_bound import CRITICAL_PATH
+from ...ir.bounds.lower_bound import CHAIN_AROUND, CRITICAL_PATH
 from ..report_summary import ReportSummary
 
 
@@ -21,6 +21,11 @@ def _distance(summary: ReportSummary) -> str:
     resource, _, _ = summary.lower_bound_reason.partition(":")
     if summary.ratio is None:
         return "the lower bound is 0, because nothing has to be computed or moved"
-    what = f"the {CRITICAL_PATH}" if resource == CRITICAL_PATH else f"the work of {resource}"
+    if resource == CRITICAL_PATH:
+        what = f"the {CRITICAL_PATH}"
+    elif resource.startswith(CHAIN_AROUND):
+        what = f"mostly what must be before and after the work of {resource.removeprefix(CHAIN_AROUND)}"
+    else:
+        what = f"the work of {resource}"
     gap = (summary.cycles - summary.lower_bound_cycles) / summary.cycles
     return f"{summary.ratio:.2f} x the lower bound of {summary.lower_bound_cycles:,}, which is {what} (gap {gap:.1%})"

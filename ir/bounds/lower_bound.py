@@ -102,7 +102,8 @@ def _with_heads_and_tails(
         busy = busy_between(parts)
         around = f"{busy.work:,.0f} cycles of work, {busy.head:,.0f} before them and {busy.tail:,.0f} after them; "
         if busy.cycles > work.cycles:
-            yield _Bound(busy.cycles, f"{work.resource}: {around}{work.reason}")
+            label = work.resource if busy.work >= busy.head + busy.tail else f"{CHAIN_AROUND}{work.resource}"
+            yield _Bound(busy.cycles, f"{label}: {around}{work.reason}")
         else:
             yield _Bound(work.cycles, f"{work.resource}: {work.reason}")
 
@@ -159,6 +160,8 @@ _PRICES = (0.0, 0.25, 1.0)
 """Of a cycle of the vector engines on a chain: any give a bound. Chosen."""
 CRITICAL_PATH = "critical path"
 """What stands for a resource where the bound is the longest chain."""
+CHAIN_AROUND = "chain around "
+"""In front of a resource where most of the bound is before and after its work."""
 
 
 def _chain(paths: CriticalPaths) -> _Bound:

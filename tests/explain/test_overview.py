@@ -110,6 +110,8 @@ def test_the_verdict_names_a_bound_that_is_no_work() -> None:
     summary = replace(report().summary, lower_bound_reason=reason)
     assert "which is the critical path (gap" in verdict(summary, 1e9)[0]
     assert "the work of ddr (gap" in verdict(replace(summary, lower_bound_reason="ddr: 12 bytes"), 1e9)[0]
+    around = replace(summary, lower_bound_reason="chain around ddr: 3 cycles of work, 4 before them and 5 after them")
+    assert "is mostly what must be before and after the work of ddr (gap" in verdict(around, 1e9)[0]
 
 
 def test_a_bound_of_two_engines_leaves_work_to_share() -> None:

@@ -94,3 +94,10 @@ def test_a_plan_that_multiplies_on_a_fast_vector_engine_does_not_beat_it(machine
     trace = simulate(lower(graph, plan, uneven), uneven, {}, {}, data=False)
     assert not trace.violations
     assert lower_bound(graph, uneven)[0] <= trace.cycles
+
+
+def test_a_bound_that_is_mostly_before_and_after_some_work_says_so(machine: Machine) -> None:
+    _, reason = lower_bound(graphs.host_between(), machine)
+    assert reason.startswith("chain around "), reason
+    _, reason = lower_bound(graphs.matmul(m=4096, k=512, n=512), machine)
+    assert reason.startswith("ddr: 330,145 cycles of work, 32 before them"), reason
