@@ -16,13 +16,13 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
     """How it is split, what it takes and why, its operators, what it moves, and how full memories get."""
     row, steps = segment.row, segment.steps
     loads = ", ".join(f"{name} {count(cycles)}" for name, cycles in segment.loads[:_MOST_LOADS])
+    cores = f"{splits(segment.splits)} of the last result, side by side on cores {numbers(sorted(segment.cell_cores))}"
+    if not segment.cell_cores:
+        cores = "none: the host or a scalar engine runs its kernel"
     rows = [
         ("operators", f"{row.operators}: {row.first} to {row.last}"),
         ("instances", f"{splits(segment.instances)} of the last result, one after the other"),
-        (
-            "cores",
-            f"{splits(segment.splits)} of the last result, side by side on cores {numbers(sorted(segment.cell_cores))}",
-        ),
+        ("cores", cores),
         ("simulated", f"{count(segment.cycles)} cycles of {segment.resource}, waits included"),
         (
             "predicted",
@@ -45,9 +45,10 @@ def segment_text(segment: SegmentDetails, width: int) -> list[str]:
     lines += table("operator|engine|predicted|run|lost|most of it", cells, width, wrapped=True)
     lines += more(len(segment.operators) - _MOST_ROWS, "operator", width)
 
-    lines += title("Transfers between shared and local memory, in portions of", width)
     transfers = [(t.direction, t.tensor, size(t.bytes), extents(t.portion)) for t in segment.transfers[:_MOST_ROWS]]
-    lines += table("way|tensor|size|portion", transfers, width)
+    if transfers:
+        lines += title("Transfers between shared and local memory, in portions of", width)
+        lines += table("way|tensor|size|portion", transfers, width)
     lines += more(len(segment.transfers) - _MOST_ROWS, "transfer", width)
 
     if segment.rooms:

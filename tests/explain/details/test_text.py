@@ -13,7 +13,7 @@ from girih.explain.details.details import Details, Subjects, build_details
 from girih.explain.details.text.memory_text import profile_text
 from girih.explain.details.text.tables import pairs, shortened, table
 from tests.support.compilations import random_compilation
-from tests.support.graphs import residual
+from tests.support.graphs import residual, with_host
 
 HOSTILE = "\x1b[31m</script><img src=x onerror=alert(1)>\nrow"
 
@@ -48,6 +48,14 @@ def test_every_part_begins_at_the_margin_and_says_what_it_is(width: int) -> None
         assert f"\n{subject} " in f"\n{text}"
     assert "\n\n\n" not in text
     assert not any(line != line.rstrip() for line in text.splitlines())
+
+
+def test_a_segment_of_the_host_has_neither_cores_nor_transfers() -> None:
+    compilation = random_compilation(with_host(), 3)
+    op = next(op.name for op in compilation.graph.ops if op.host)
+    segment = next(i for i, s in enumerate(compilation.plan.segments) if op in s.ops)
+    text = str(build_details(compilation, Subjects(segments=(str(segment),))))
+    assert "cores       none: the host or" in text and "Transfers" not in text
 
 
 def test_the_text_is_the_same_each_time() -> None:
