@@ -175,6 +175,7 @@ class Dependences:
             queues.setdefault(record.queue, set()).add(record.task)
         for queue, tasks in queues.items():
             if queue not in area.ordered:
+                # A merged record also covers bytes between those of its own, which only an earlier lifetime may touch.
                 tasks.update(old.task for old in area.earlier if old.queue == queue)
             last = area.ordered.get(queue, -1)
             for number in sorted(tasks):

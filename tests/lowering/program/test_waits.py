@@ -192,6 +192,26 @@ def assert_ordered(tasks: Dependences, accesses: list[Access], random: Random) -
                 assert when[b.task][a.queue] > place[a.task], (a, b)
 
 
+def test_what_merged_records_leave_out_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes on both sides of the bytes 24..40 become one record of all bytes, for which the last of them stands: the
+    write of 24..40 in the lifetime before, of the same queue, must come before that one."""
+    monkeypatch.setattr(dependences, "_CROWDED", 2)
+    tasks = Dependences(QUEUES)
+    between = emit(tasks, 0, (tasks.area(0, 0, 0, 64), 24, 40, True))
+    beside = tasks.area(0, 0, 0, 64)
+    for low, high in ((0, 8), (8, 16), (48, 64)):
+        emit(tasks, 0, (beside, low, high, True))
+    assert len(beside.records) == 1
+    reader = emit(tasks, 1, (tasks.area(0, 0, 0, 64), 24, 40, False))
+    assert between in all_before(tasks, reader)
+
+
+def all_before(tasks: Dependences, task: int) -> set[int]:
+    """What a task comes after, directly or not."""
+    after = set(tasks.tasks[task].after)
+    return after.union(*(all_before(tasks, other) for other in after))
+
+
 def test_rows_beside_each_other_need_no_order() -> None:
     tasks = Dependences(QUEUES)
     buffer = tasks.area(0, 0, 0, 64)
