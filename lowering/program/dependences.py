@@ -175,7 +175,7 @@ class Dependences:
             queues.setdefault(record.queue, set()).add(record.task)
         for queue, tasks in queues.items():
             if queue not in area.ordered:
-                # A merged record also covers bytes between those of its own, which only an earlier lifetime may touch.
+                # Merged records cover bytes between theirs too, where they stand for accesses of earlier lifetimes.
                 tasks.update(old.task for old in area.earlier if old.queue == queue)
             last = area.ordered.get(queue, -1)
             for number in sorted(tasks):
