@@ -114,6 +114,38 @@ def test_outputs_are_stored_after_the_instances_that_compute_them(monkeypatch: p
     assert {c.instances > 1 for c in columns if c.last == last} == {True, False}
 
 
+def test_outputs_that_take_longest_follow_one_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Main memory stores all of them at once, as soon as the first one is there."""
+    machine, graph, outputs = load_machine("tiny"), GRAPHS["equal weights"], 10**9
+    last = len(graph.ops) - 1
+    monkeypatch.setattr(SplitCosts, "_outputs", lambda *_: 0.0)
+    without = {(c.first, c.last, c.split): c.cycles for c in Candidates(graph, machine, longest=1).columns()}
+    monkeypatch.setattr(SplitCosts, "_outputs", lambda *_: float(outputs))
+    columns = [c for c in Candidates(graph, machine, longest=1).columns() if c.last == last]
+    assert any(c.instances > 1 for c in columns)
+    for column in columns:
+        alone = without[column.first, column.last, column.split]
+        assert alone / column.instances - 1 <= column.cycles - outputs <= alone + 1
+
+
+def test_an_operator_alone_waits_for_its_stores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its buffers are in use until then: with a result much larger than its operands, that is what it waits for."""
+    machine = load_machine("tiny")
+    net = graphs.Net("wide", "float32")
+    net.matmul("wide", net.input("x", 256, 4), 512)
+    periods: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+
+    def noted(costs: SplitCosts, period: NDArray[np.float64], operators: OperatorCosts) -> float:
+        rates = operators.rates
+        store = costs.run.leaving["wide"].core_bytes / rates.out.bytes_per_cycle + rates.store_latency
+        periods.append((period, costs.run.cycles + store))
+        return 0.0
+
+    monkeypatch.setattr(SplitCosts, "_weight_stall", noted)
+    Candidates(net.graph(), machine).columns()
+    assert periods and all((period >= least).all() for period, least in periods)
+
+
 def test_the_layerwise_baseline_counts_outputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # It adds all traffic with main memory to the cycles of a column, outputs among it.
     machine, graph = load_machine("tiny"), GRAPHS["late weights"]

@@ -37,7 +37,7 @@ from girih.solver.segmentation.inter_segment import (
 from girih.solver.segmentation.model import SegmentationModel
 from girih.solver.segmentation.problem import SegmentationProblem
 from girih.solver.segmentation.shortest_path import Boundaries, PathCosts, path_bounds, recombined
-from girih.solver.segmentation.solve import BendersCut, Segmentation, segment
+from girih.solver.segmentation.solve import Segmentation, segment
 from girih.solver.segmentation.splits import SegmentSplit, core_splits, instance_splits, segment_splits
 from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
@@ -324,56 +324,6 @@ def test_fusing_pays_where_shared_memory_is_small(stcp: Machine) -> None:
     graph = graphs.chain(4, batch=8, size=56, channels=64)
     small = segment(graph, with_capacity(stcp, shared=1 << 21))
     assert len(small.segments) < 4
-
-
-def test_a_cut_forbids_a_column(stcp: Machine) -> None:
-    graph = graphs.residual(2, batch=8, size=28)
-    made = Candidates(graph, stcp)
-    before = segment(graph, stcp, candidates=made)
-    victim = before.segments[0]
-    cut = BendersCut(victim.ops, victim.instances, victim.cores)
-    after = segment(graph, stcp, candidates=made, cuts=(cut,))
-    assert victim not in after.segments
-    every = BendersCut(victim.ops)
-    assert victim.ops not in {s.ops for s in segment(graph, stcp, candidates=made, cuts=(every,)).segments}
-
-
-def test_where_cuts_leave_nothing_no_memory_is_blamed(tiny: Machine) -> None:
-    graph = graphs.chain(3, batch=2, size=8)
-    runs = [graph.ops[a : b + 1] for a in range(3) for b in range(1, 3) if a <= 1 <= b]
-    cuts = [BendersCut(tuple(op.name for op in run)) for run in runs]
-    with pytest.raises(InfeasibleError, match=f"{graph.ops[1].name}: no segment with it is left") as refused:
-        segment(graph, tiny, cuts=cuts)
-    assert "bytes" not in str(refused.value)
-
-
-def test_a_cut_of_one_split_says_nothing_of_others(tiny: Machine) -> None:
-    """With one split left of each operator, the segments are those; what the others would cost does not matter."""
-    graph = graphs.chain(3, batch=2, size=8)
-    made = Candidates(graph, tiny)
-    single = [c for c in made.columns() if c.first == c.last]
-    for pick in (min, max):
-        left = [pick((c for c in single if c.first == p), key=lambda c: c.cycles) for p in range(len(graph.ops))]
-        cuts = [BendersCut((graph.ops[c.first].name,), c.split.instances, c.split.cores) for c in single]
-        kept = {(graph.ops[c.first].name, c.split.instances, c.split.cores) for c in left}
-        cuts = [cut for cut in cuts if (*cut.ops, cut.instances, cut.cores) not in kept]
-        longer = {(c.first, c.last) for c in made.columns()} - {(c.first, c.last) for c in single}
-        cuts += [BendersCut(tuple(op.name for op in graph.ops[a : b + 1])) for a, b in sorted(longer)]
-        found = segment(graph, tiny, candidates=made, cuts=cuts)
-        assert found.columns == tuple(left)
-        dearer = [cut if cut.instances is None else replace(cut, cycles=10**6) for cut in cuts]
-        assert segment(graph, tiny, candidates=made, cuts=dearer).columns == tuple(left)
-
-
-def test_a_cut_raises_a_price(stcp: Machine) -> None:
-    graph = graphs.residual(2, batch=8, size=28)
-    made = Candidates(graph, stcp)
-    before = segment(graph, stcp, candidates=made)
-    assert before.solved.objective is not None
-    dearer = [BendersCut(s.ops, cycles=10**6) for s in before.segments]
-    after = segment(graph, stcp, candidates=made, cuts=dearer)
-    assert after.solved.objective is not None
-    assert after.solved.objective >= before.solved.objective
 
 
 def test_the_same_inputs_give_the_same_segments(stcp: Machine) -> None:
