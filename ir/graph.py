@@ -12,11 +12,11 @@ to the order of summation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import ml_dtypes as ml_dtypes  # Lets NumPy know bfloat16 by name.
 import numpy as np
@@ -186,6 +186,22 @@ class Op:
             if stage.is_contraction and contraction_axes(stage).n:
                 return position
         return None
+
+
+class OnnxNode(Protocol):
+    """What names an ``onnx.NodeProto``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def op_type(self) -> str: ...
+    @property
+    def output(self) -> Iterable[str]: ...
+
+
+def node_name(node: OnnxNode, index: int) -> str:
+    """What ``Op.origin`` calls an ONNX node: its name, or that of its result, or its operator and position."""
+    return node.name or next((output for output in node.output if output), f"{node.op_type}_{index}")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ...ir.errors import UsageError
+from ...ir.graph import OnnxNode, node_name
 from ..report import Report
 from .operator_facts import operator_facts
 
@@ -22,17 +23,11 @@ IR_VERSION = 10
 """The first with metadata of nodes."""
 
 
-class _Node(Protocol):
+class _Node(OnnxNode, Protocol):
     """What is read of an ``onnx.NodeProto``."""
 
     @property
-    def name(self) -> str: ...
-    @property
-    def op_type(self) -> str: ...
-    @property
     def input(self) -> Iterable[str]: ...
-    @property
-    def output(self) -> Iterable[str]: ...
 
 
 def annotated_onnx(report: Report, model: bytes) -> bytes:
@@ -79,11 +74,6 @@ def operators_of_nodes(nodes: Sequence[_Node], origins: Mapping[str, Sequence[st
         for name in names:
             made.setdefault(name, []).append(op)
     return [tuple(made.get(node_name(node, index), ())) for index, node in enumerate(nodes)]
-
-
-def node_name(node: _Node, index: int) -> str:
-    """As operators call it: its name, or that of its result, or what it does and its position."""
-    return node.name or next((output for output in node.output if output), f"{node.op_type}_{index}")
 
 
 def folded_into(nodes: Sequence[_Node], operators: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -14,6 +14,7 @@ from onnx import inliner, numpy_helper, shape_inference
 
 from ...ir.custom_operators import CustomOperator, find_operator, operator_by_key, shipped_operators
 from ...ir.errors import UnsupportedError
+from ...ir.graph import node_name
 from ..library.shipped_operators import DOMAIN
 from .checks.limits import refuse, refuse_flags
 from .local_functions import adopt_opsets, give_function_defaults, keep_functions, nodes_in, rename_overloads
@@ -222,11 +223,6 @@ def give_defaults(node: onnx.NodeProto, opset: int) -> None:
 def id_of(node: onnx.NodeProto) -> tuple[str, ...]:
     """What tells a node from all others: what it computes."""
     return (node.op_type, *node.output)
-
-
-def node_name(node: onnx.NodeProto, index: int) -> str:
-    """The node's name, or that of its result, or its operator and position."""
-    return node.name or next((o for o in node.output if o), f"{node.op_type}_{index}")
 
 
 def inherit(

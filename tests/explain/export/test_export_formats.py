@@ -19,11 +19,12 @@ import pytest
 
 import girih
 from girih.api.compile import Compiled
-from girih.explain.export.annotated_onnx import folded_into, node_name
+from girih.explain.export.annotated_onnx import folded_into
 from girih.explain.export.formats import EXPORT_FORMATS, companion
 from girih.explain.file_formats import FORMATS, SUFFIXES, file_format, unknown_format
 from girih.explain.report import Report
 from girih.ir.errors import UsageError
+from girih.ir.graph import node_name
 from tests.support.compiled import compiled_residual
 
 HOSTILE = "=</script><img src=x onerror=alert(1)>"
@@ -67,16 +68,20 @@ def test_every_node_of_the_annotated_network_says_what_became_of_it() -> None:
     assert annotated.ir_version == 10
     _, report = compiled()
     operators = {row.name: row for row in report.operators}
+    in_operators: list[str] = []
     for index, node in enumerate(annotated.graph.node):
         values = {entry.key: entry.value for entry in node.metadata_props}
         assert values, node.name
         if "girih.operator" in values:
+            in_operators.append(node.op_type)
             names = values["girih.operator"].split("; ")
             assert all(node_name(node, index) in operators[name].origin for name in names)
             assert values["girih.segment"] == "; ".join(str(operators[name].segment) for name in names)
             assert values["girih.cycles_predicted"] == "; ".join(str(operators[name].cycles) for name in names)
         else:
             assert set(values["girih.folded_into"].split("; ")) <= operators.keys()
+    # The second has no name, and is called by its result.
+    assert in_operators == ["MatMul", "Relu", "Reshape"]
     whole = {entry.key: entry.value for entry in annotated.metadata_props}
     assert whole["girih.cycles_simulated"] == str(report.summary.cycles)
 
@@ -88,6 +93,13 @@ def test_the_annotated_network_computes_the_same() -> None:
         for data in (network().SerializeToString(), written("onnx")[""])
     )
     np.testing.assert_array_equal(given, annotated)
+
+
+def test_a_node_is_called_by_its_name_its_result_or_its_place() -> None:
+    make = onnx.helper.make_node
+    assert node_name(make("Add", ["x", "x"], ["y"], "named"), 7) == "named"
+    assert node_name(make("Split", ["x"], ["", "y"]), 7) == "y"
+    assert node_name(make("Add", ["x", "x"], [""]), 7) == "Add_7"
 
 
 def test_nodes_without_operators_lead_forward_or_else_back() -> None:
