@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 
+from ...ir.graph import FLOATS
 from ..net.linear import NotAffine
 
 
@@ -110,6 +113,8 @@ def _block(realize: Any, loops: dict[Any, int]) -> TirBlock:
     stores = _stores(block.body, {}, block.init is not None)
     if any(i.reduce for i in iters) and block.init is None:
         raise NotAffine("a reduction without initial value")
+    if block.init is not None:
+        _require_identities(block.init, stores)
     return TirBlock(block.name_hint, tuple(iters), tuple(stores))
 
 
@@ -129,6 +134,30 @@ def _stores(stmt: Any, binds: dict[Any, Any], reduces: bool) -> list[BufferStore
             return [BufferStore(stmt.buffer, index, value, None)]
         return [_reduction(stmt.buffer, index, value)]
     raise NotAffine(f"control flow ({type(stmt).__name__})")
+
+
+def _require_identities(init: Any, stores: list[BufferStore]) -> None:
+    """Reductions begin with a number that changes nothing: their records have no room for another."""
+    begins = {store.buffer: store.value for store in _stores(init, {}, False)}
+    for store in stores:
+        begin = begins.get(store.buffer)
+        number = begin.value if isinstance(begin, (tirx.IntImm, tirx.FloatImm)) else None
+        if number is None or not _is_identity(float(number), store.combine, dtype_of(begin)):
+            raise NotAffine(f"a {store.combine} that begins with {begin}")
+
+
+def _is_identity(number: float, combine: str | None, dtype: str) -> bool:
+    if combine in ("sum", "prod"):
+        return number == (combine == "prod")
+    least, most = _range(dtype)
+    return number <= least if combine == "max" else number >= most
+
+
+def _range(dtype: str) -> tuple[float, float]:
+    if dtype == "bool":
+        return 0.0, 1.0
+    info: Any = ml_dtypes.finfo(dtype) if dtype in FLOATS else np.iinfo(dtype)
+    return float(info.min), float(info.max)
 
 
 def _inline(expr: Any, binds: dict[Any, Any]) -> Any:

@@ -33,3 +33,10 @@ def test_a_reduction_that_begins_with_what_was_there_is_refused() -> None:
     """Read as a plain store, it would lose all but the last summand."""
     with pytest.raises(NotAffine, match="without initial value"):
         row_sums("pass")
+
+
+@pytest.mark.parametrize("begin", ["T.float32(5)", "a[0, 0]"])
+def test_a_reduction_that_begins_with_another_number_is_refused(begin: str) -> None:
+    """Its record has no room for it, so that the number would be lost."""
+    with pytest.raises(NotAffine, match="a sum that begins with"):
+        row_sums(f"with T.init(): b[v_i] = {begin}")
