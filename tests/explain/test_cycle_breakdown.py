@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from girih.explain.cycles.account import cycle_breakdown
-from girih.explain.cycles.breakdown import CAUSES, BreakdownRow, CycleBreakdown
+from girih.explain.cycles.breakdown import CAUSES, CycleBreakdown
 from girih.explain.cycles.costed_run import CostedRun
-from girih.explain.cycles.losses import largest_losses, losses
+from girih.explain.cycles.losses import losses
 from girih.ir.bounds.lower_bound import lower_bound, on_matrix_alone_bound
 from girih.ir.bounds.unavoidable_work import unavoidable
 from girih.ir.graph import Graph, Host
@@ -307,32 +307,3 @@ def test_losses_name_what_is_waited_for_most() -> None:
     row = max(found.segments_of("MME"), key=lambda r: r.waits["fetch_weights"])
     told = losses(row, machine)
     assert "waits for weights of" in told and "from DDR" in told
-
-
-def test_the_largest_losses_name_the_operators_that_lose_most_cycles_and_not_the_worst_ratio() -> None:
-    machine = load_machine("stcp920")
-    waits = dict.fromkeys(CAUSES, 0.0)
-    row = BreakdownRow("MME", 1, 0, "", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, waits, 0.0, ())
-    rows = (
-        replace(row, op="tiny", cycles=30.0, work=1.0),
-        replace(row, op="large", cycles=900.0, work=600.0, waits={**waits, "store": 300.0}),
-        replace(row, op="right", cycles=70.0, work=70.0),
-    )
-    first, second = largest_losses(rows, machine)
-    assert first == (
-        "large loses 300 of its 900 cycles, 30% of the run: 33% waits until results of several operators are in LLB"
-    )
-    assert second == "tiny loses 29 of its 30 cycles, 3% of the run"
-
-
-def test_every_loss_has_words() -> None:
-    machine = load_machine("stcp920")
-    base = BreakdownRow(
-        "MME", 1, 0, "", 10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, dict.fromkeys(CAUSES, 0.0), 0.0, ()
-    )
-    assert losses(base, machine) == ""
-    for cause in CAUSES:
-        row = replace(base, waits={**base.waits, cause: 5.0})
-        assert losses(row, machine).startswith("50% waits")
-    for name in ("extra", "rounding", "fill", "issue", "slowed"):
-        assert losses(replace(base, **{name: 1.0}), machine).startswith("10% ")
