@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
+from girih.ir.machine import Memory
 from girih.ir.plan import LocalBuffer, Segment, Solved, Split
 from girih.ir.semantics.cell import Cells
-from girih.solver.banks.placement import LocalPlaces, Placing, together
+from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing, together
+from girih.solver.banks.problem import BufferRequest
+from girih.solver.banks.solve import Placement, PlacementOverflow
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import Budget
+from girih.solver.effort import Effort
 from girih.solver.tiling.solve import TileOverflow, Tiler
 from tests.support import graphs
 
@@ -29,6 +35,43 @@ def placed(graph: Graph, instances: tuple[Split, ...] = (), capacity: int = 1 <<
     found = Placing(graph, cells, machine, TileWalks(graph, machine), 0).local(0, tiled[0], Budget(1.0, 0.1))
     assert isinstance(found, LocalPlaces)
     return list(found.buffers)
+
+
+def requests(*names: str) -> tuple[BufferRequest, ...]:
+    return tuple(BufferRequest(name, 60, (0, 1)) for name in names)
+
+
+def test_an_overflow_names_the_tensors_of_the_segment_that_has_it() -> None:
+    """Though equal requests of another one were refused before, and nothing is searched a second time."""
+    graph = graphs.chain(1)
+    placing = Placing(graph, Cells(graph), MACHINE, TileWalks(graph, MACHINE), 0)
+    memory = Memory("L1", "core", 100, 1, 1, 0)
+    refused = [placing.place(requests(*names), memory, (), Budget(1.0, 0.1)) for names in ("ab", "xy")]
+    for answer, names in zip(refused, ("ab", "xy"), strict=True):
+        assert isinstance(answer, PlacementOverflow) and answer.names == tuple(names)
+
+
+def test_an_overflow_took_the_effort_for_the_memories_before_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One search for each of them; in the last memory no arrangement is placed."""
+    last = MACHINE.levels.of_core[-1].memory
+    searched: list[bool] = []
+
+    def place(requests: tuple[BufferRequest, ...], memory: Memory, **_: object) -> Placement | PlacementOverflow:
+        searched.append(memory == last)
+        solved, effort = Solved("banks", "unknown", None, None, "bytes"), Effort(searches=1)
+        if memory == last:
+            return PlacementOverflow(9, 8, (requests[0].name,), requests[0].live, True, solved, effort)
+        return Placement((0,) * len(requests), 0, 0, solved, effort)
+
+    monkeypatch.setattr("girih.solver.banks.placement.place", place)
+    graph = graphs.chain(2)
+    cells = Cells(graph)
+    tiled = Tiler(graph, MACHINE).segment(Segment(tuple(op.name for op in graph.ops), (), (), ()), cells)
+    assert not isinstance(tiled, TileOverflow)
+    refused = Placing(graph, cells, MACHINE, TileWalks(graph, MACHINE), 0).local(0, tiled[0], Budget(1.0, 0.1))
+    assert isinstance(refused, LocalOverflow) and refused.level.memory == last
+    assert searched.count(False) >= 2 and searched.count(True) >= 1
+    assert refused.overflow.effort.searches == len(searched)
 
 
 def apart(a: LocalBuffer, b: LocalBuffer) -> bool:
