@@ -12,23 +12,27 @@ from girih.explain.run.bank_load import BankLoad, bank_load
 from girih.explain.run.instruction_columns import instruction_columns
 from girih.explain.run.memory_accesses import MemoryAccesses
 from girih.ir.isa.table import Instruction
+from girih.ir.machine import Machine
 from girih.simulator import simulate
 from tests.support.compilations import random_compilation
 from tests.support.graphs import residual
+from tests.support.machines import with_engines
 from tests.support.simulator.programs import APART, MEMORY, TINY, add, move, program
 
 VECTOR = 64
 """Elements of 4 bytes, of which 8 are added in a cycle: 32 bytes a cycle of each operand, where a bank serves 64."""
 
 
-def loaded(streams: dict[str, list[Instruction]], memory: str, core: int | None, bins: int = 0) -> tuple[BankLoad, int]:
-    """The load of a memory of the machine `tiny`, by default for each cycle of the run; and the cycles of the run."""
-    run = CostedRun(code := program(streams), TINY, simulate(code, TINY, {}, {}, data=False))
+def loaded(
+    streams: dict[str, list[Instruction]], memory: str, core: int | None, bins: int = 0, machine: Machine = TINY
+) -> tuple[BankLoad, int]:
+    """The load of a memory, by default for each cycle of the run; and the cycles of the run."""
+    run = CostedRun(code := program(streams), machine, simulate(code, machine, {}, {}, data=False))
     given = random_compilation(residual(), 0)
     columns = instruction_columns(given.graph, replace(given.plan, shared=()), run)
     cycles = run.trace.cycles
-    accesses = MemoryAccesses(code, TINY, columns)
-    return bank_load(TINY, columns, accesses, MEMORY[memory], core, cycles, bins or cycles), cycles
+    accesses = MemoryAccesses(code, machine, columns)
+    return bank_load(machine, columns, accesses, MEMORY[memory], core, cycles, bins or cycles), cycles
 
 
 def test_three_operands_in_one_bank_ask_for_more_than_it_serves() -> None:
@@ -69,3 +73,11 @@ def test_interleaved_banks_take_turns() -> None:
 def test_a_part_of_the_run_has_the_mean_of_its_cycles() -> None:
     load, cycles = loaded({"VME0": [add(VECTOR, dst=0, a=1024, b=2048)]}, "L1", 0, 1)
     assert load.overloaded[0] == pytest.approx([12 / cycles]) and load.used[0] == pytest.approx([12 / cycles])
+
+
+def test_transfers_ask_for_what_their_link_leaves_them() -> None:
+    # Alone, each takes the 32 bytes a cycle that the bank serves, and the link that both cross carries no more.
+    fast = with_engines(TINY, lambda e: replace(e, bytes_per_cycle=32) if e.name == "MTI" else e)
+    copies = {f"MTI{core}": [move("mcopy", ("LLB", 0), ("L1", 0), 1024)] for core in (0, 1)}
+    load, _ = loaded(copies, "LLB", None, machine=fast)
+    assert load.used[0].max() == pytest.approx(1) and not load.overloaded.any()
