@@ -148,20 +148,20 @@ class StagingQueues:
         begun: float | None = None
         state = max(free, ready)
         for part in parts:
-            block = _Block(self, part, ready, arrived, target, latency, slower)
-            start, state = block.follow(state, left)
+            blocks = _BlockSequence(self, part, ready, arrived, target, latency, slower)
+            start, state = blocks.follow(state, left)
             begun = start if begun is None else begun
         return StagedSpan(state if begun is None else begun, state, left)
 
 
-class _Block:
+class _BlockSequence:
     """The blocks of one run."""
 
     def __init__(
         self, queues: StagingQueues, part: StagedRun, ready: float, arrived: Mapping[Operand, float], target: float,
         latency: int, slower: float,
     ) -> None:  # fmt: skip
-        self._of = queues
+        self._queues = queues
         self._part = part
         self._ready = ready
         self._arrived = arrived
@@ -189,11 +189,11 @@ class _Block:
 
     def _next(self, number: int, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
         """Since when, and until when the engine works on a block."""
-        queues, blocks = self._of.queues, self._part.blocks
+        queues, blocks = self._queues.queues, self._part.blocks
         copied = [c for c in self._part.copies if _copies(c, number, blocks)]
         begun = max(free, self._ready)
         for name in dict.fromkeys(copy.memory for copy in copied):
-            opened = self._of.rooms[name].open(*self._rooms[name])
+            opened = self._queues.rooms[name].open(*self._rooms[name])
             read = False
             for copy in copied:
                 if copy.memory == name and not copy.back:
@@ -212,19 +212,18 @@ class _Block:
                     queues[copy.engine] = start + copy.cycles / copy.times
                     over = queues[copy.engine] + copy.latency
                     left[copy.operand] = over, copy.engine
-            self._of.rooms[name].use(over)
+            self._queues.rooms[name].use(over)
         return begun, ended
 
     def _delay(self, cycles: float, left: dict[Operand, tuple[float, str]]) -> None:
         """All that goes on with the blocks ends so much later."""
-        of = self._of
         for name in dict.fromkeys(copy.engine for copy in self._part.copies):
-            of.queues[name] += cycles
+            self._queues.queues[name] += cycles
         for operand in dict.fromkeys(copy.operand for copy in self._part.copies):
             time, engine = left[operand]
             left[operand] = time + cycles, engine
         for name in self._memories:
-            of.rooms[name].delay(cycles)
+            self._queues.rooms[name].delay(cycles)
 
 
 def _copies(copy: StagedCopy, number: int, blocks: int) -> bool:
