@@ -93,6 +93,10 @@ class Lane:
     first: float | None = None
     left: dict[Operand, tuple[float, str]] = field(default_factory=dict[Operand, tuple[float, str]])
 
+    def skip(self) -> None:
+        """A tile on which no engine works."""
+        self.result, self.prepared = 0.0, self.engines.vector
+
     def run_stages(self, runs: Iterable[tuple[float, int]], slower: float, demand: BankDemand) -> None:
         """Stages of the vector engine: (ready, busy cycles) of each."""
         engines = self.engines

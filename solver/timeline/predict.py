@@ -17,21 +17,21 @@ One core stands for all: that with the most work in each step. The copy-in queue
 they issue broadcasts in turn; cores that come to a weight tile earlier have a broadcast of their own. An instruction
 goes at the pace of the banks that hold its operands, and so do the matrix and the vector engine that meet on them
 (:mod:`.bank_conflicts`); the matrix engine waits for loads into the banks that it reads weights from. Operands that are
-staged are copied on queues of their own (:mod:`.staged_tiles`), which copies that stop over there hold, too; vector
+staged are copied on queues of their own (:mod:`.operator_tiles`), which copies that stop over there hold, too; vector
 engines that share instructions wait for each other (:mod:`..cost.team.waits`), and cores meet on banks of the shared
 memory (:mod:`.link_sharing`). Other conflicts of engines with copies are predicted in a replay alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ...ir.box import Box, Span, shape_of
 from ...ir.equivalence import tensor_names
 from ...ir.graph import DTYPES, Graph, Op
-from ...ir.machine import Machine
+from ...ir.machine import Engine, Machine
 from ...ir.plan import LocalBuffer, Plan, Prediction, Segment
 from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
@@ -46,9 +46,9 @@ from .core_engines import CoreEngines, Lane, last_lane
 from .data_movement import Movement
 from .fair_sharing import BUSY, REPLAYS, RecordedRun, busiest, fair_durations
 from .link_sharing import Area
+from .operator_tiles import DirectTiles, OperandReads, StagedTiles, operand_reads
 from .parts_in_use import PartsInUse, parts_in_use
 from .running_step import RunningStep
-from .staged_tiles import StagedTiles
 from .staging_queues import StagingQueues
 from .vector_stages import VectorStages
 from .weight_buffer import WeightBuffer
@@ -242,86 +242,30 @@ class _Simulation:
         return self._insides[number]
 
     def _tiles(
-        self,
-        step: RunningStep,
-        op: Op,
-        walk: TileWalk,
-        weights: WeightBuffer | None,
-        scratch: dict[str, list[Area]],
-        depth: int,
-    ) -> tuple[float, float]:
+        self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None,
+        scratch: dict[str, list[Area]], depth: int,
+    ) -> tuple[float, float]:  # fmt: skip
         """The tile walk; when it starts and when its last result is there."""
-        early, late = _reads(op, op.contraction if weights is not None else None)
-        producers = step.producers(self.walks, walk, early)
+        reads = operand_reads(op, op.contraction if weights is not None else None)
+        placed = step.arrivals(self.walks, self.plan, walk, step.loaded_into(op))
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)
-        sources = step.producers(self.walks, walk, op.inputs) if idle else []
-        placed = step.arrivals(self.walks, self.plan, walk, step.loaded_into(op))
-        matrix_ready = step.arrivals(self.walks, self.plan, walk, early)
-        stages = VectorStages(op, walk, {name: self._seen(step, walk, op, name) for name in late})
+        consists_of = step.made(self.walks, walk, op.inputs if idle else ())
+        stages = VectorStages(op, walk, {name: self._seen(step, walk, op, name) for name in reads.vector})
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
-        matrix_latency, vector_latency = matrix_engine.latency, vector_engine.latency
-        target = step.local[op.output].floor.seen_by(vector_engine.name) if op.output in step.local else 0.0
-        floors = [[versions[v % len(versions)].floor for versions in scratch.values()] for v in range(depth)]
-        # What the matrix engine has to wait for, and the vector engine.
-        free = [max((floor.seen_by(matrix_engine.name) for floor in own), default=0.0) for own in floors]
-        vector_free = [max((floor.seen_by(vector_engine.name) for floor in own), default=0.0) for own in floors]
-        self.engines.staging.take(self.movement.queues)
-        lanes = [
-            Lane(self.engines.copy(), list(free), list(vector_free))
-            for _ in range(weights.lanes if weights is not None else 1)
-        ]
-        banks = self._operator_banks(step, op, walk)
-        versions_of_banks = len(banks.slower)
-        staged = self._staged(step, op, walk, weights, banks)
+        tiles = self._operator_tiles(step, op, walk, weights, stages, reads.matrix)
+        lanes = self._lanes(scratch, depth, weights.lanes if weights is not None else 1)
         done: list[float] = []
         multiplied: list[float] = []
         for index, number in enumerate(walk.timing):
             kind = walk.timings[number]
-            version = index % depth
-            if staged is not None and (kind.matrix or kind.vector):
-                result = max(staged.tile(index, version, lanes), placed[index])
-                done.append(result if not done else max(result, done[-1]))
-                continue
-            own = index % versions_of_banks
-            matrix_slower, vector_slower = banks.slower[own][number]
-            demand = banks.vector[own]
-            for lane in lanes:
-                engines = lane.engines
-                lane.result = 0.0
-                if kind.before:
-                    engines.vector = max(engines.vector, lane.vector_free[version])
-                    lane.run_stages(stages.part(number, index, 0, target), vector_slower, demand)
-                    lane.result = engines.vector + vector_latency
-                lane.prepared = engines.vector
-            if weights is not None and kind.matrix:
-                arrived = max(
-                    [matrix_ready[index], *(times[reach[index]] for reach, times in producers if reach[index] >= 0)]
-                )
+            if kind.matrix or kind.vector:
+                result = tiles.tile(index, index % depth, lanes)
+            else:
                 for lane in lanes:
-                    lane.ready = max(lane.result, arrived, lane.free[version])
-                for part, busy in enumerate(kind.matrix):
-                    for turn, lane in enumerate(lanes):
-                        ready = weights.claim(turn, index, part, lane.engines.staging)
-                        cycles = busy * (1.0 + matrix_slower) + weights.slowed(turn)
-                        begun, ended = lane.multiply(ready, cycles, banks.matrix[own])
-                        weights.release(turn, begun, ended, ended + matrix_latency)
-                for lane in lanes:
-                    lane.result = lane.multiplied = lane.vector_free[version] = lane.engines.matrix + matrix_latency
-            if kind.drain or kind.finish:
-                for lane in lanes:
-                    engines = lane.engines
-                    engines.vector = max(engines.vector, lane.result)
-                    lane.run_stages(stages.part(number, index, 1, target), vector_slower, demand)
-                    if kind.drain:
-                        # What the matrix engine reads and writes there itself is in order.
-                        lane.free[version] = engines.vector + vector_latency
-                    lane.run_stages(stages.part(number, index, 2, target), vector_slower, demand)
-                    lane.result = engines.vector + vector_latency
+                    lane.skip()
+                result = consists_of[index]
             multiplied.append(max(lane.multiplied for lane in lanes))
-            result = max(lane.result for lane in lanes)
-            if not kind.matrix and not kind.vector:
-                result = max((times[reach[index]] for reach, times in sources if reach[index] >= 0), default=0.0)
             result = max(result, placed[index])
             done.append(result if not done else max(result, done[-1]))
         if weights is not None:
@@ -331,31 +275,71 @@ class _Simulation:
         self.engines.staging.give(self.movement.queues)
         vector = last.engines.vector
         self.movement.over(last.multiplied, matrix_engine)
-        self.movement.over(vector + vector_latency, vector_engine)
+        self.movement.over(vector + vector_engine.latency, vector_engine)
         step.computed[op.output] = (walk, done or [0.0])
-        areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
-        for name, (over, engine) in self._left(op, last).items():
-            for area in areas.pop(name, ()):
-                area.use(self.movement.over(over, self.machine.engine[engine]), engine)
         by_vector = stages.last_uses(walk.timing[-1], last.prepared, vector) if done else {}
-        for name in dict.fromkeys((*early, *late)) if staged is None and done else ():
-            engine, until = matrix_engine, multiplied
-            if name in late:
-                engine, until = vector_engine, [*done[:-1], by_vector.get(name, vector) + vector_latency]
+        in_turn: dict[str, tuple[Engine, list[float]]] = {}
+        if isinstance(tiles, DirectTiles) and done:
+            in_turn = dict.fromkeys(reads.matrix, (matrix_engine, multiplied))
+            for name in reads.vector:
+                in_turn[name] = vector_engine, [*done[:-1], by_vector.get(name, vector) + vector_engine.latency]
+        self._note_uses(step, op, walk, last, scratch, reads, by_vector, in_turn)
+        stop = done[-1] if done else 0.0
+        return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+
+    def _lanes(self, scratch: dict[str, list[Area]], depth: int, count: int) -> list[Lane]:
+        """The lanes of an operator with these versions of its scratch buffers, as the engines are so far."""
+        matrix, vector = (self.machine.engine_for(kind).name for kind in ("matrix", "vector"))
+        floors = [[versions[v % len(versions)].floor for versions in scratch.values()] for v in range(depth)]
+        # What the matrix engine has to wait for, and the vector engine.
+        free = [max((floor.seen_by(matrix) for floor in own), default=0.0) for own in floors]
+        vector_free = [max((floor.seen_by(vector) for floor in own), default=0.0) for own in floors]
+        self.engines.staging.take(self.movement.queues)
+        return [Lane(self.engines.copy(), list(free), list(vector_free)) for _ in range(count)]
+
+    def _operator_tiles(
+        self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None, stages: VectorStages,
+        in_place: tuple[str, ...],
+    ) -> DirectTiles | StagedTiles:  # fmt: skip
+        """How the engines go through the tiles of an operator; ``in_place``: inputs that the matrix engine reads so."""
+        banks = self._operator_banks(step, op, walk)
+        place = step.local.get(op.output)
+        if self.machine.staging_memories:
+            by_input = {name: step.available(self.walks, self.plan, walk, (name,)) for name in op.inputs}
+            target = 0.0 if place is None else place.floor.last
+            return StagedTiles(self.machine, op, walk, weights, banks, by_input, target)
+        target = 0.0 if place is None else place.floor.seen_by(self.machine.engine_for("vector").name)
+        arrivals = step.available(self.walks, self.plan, walk, in_place)
+        return DirectTiles(self.machine, walk, weights, banks, stages, arrivals, target)
+
+    def _note_uses(
+        self, step: RunningStep, op: Op, walk: TileWalk, last: Lane, scratch: dict[str, list[Area]],
+        reads: OperandReads, by_vector: Mapping[str, float], in_turn: Mapping[str, tuple[Engine, Sequence[float]]],
+    ) -> None:  # fmt: skip
+        """Until when the places of an operator's tensors are in use, by the ``last`` lane.
+
+        ``by_vector``: when stages have read or written a tensor for the last time. ``in_turn``: of inputs that are
+        read tile by tile, by which engine, and when it is done with each tile.
+        """
+        matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
+        areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
+        names = tensor_names(op)
+        for operand, (over, engine) in last.left.items():
+            for area in areas.pop(names[int(operand)], ()):
+                area.use(self.movement.over(over, self.machine.engine[engine]), engine)
+        for name, (engine, until) in in_turn.items():
             parts = self._parts_in_use(step, walk, name, until) if name in areas else None
             if parts is not None:
                 area = areas.pop(name)[0]
                 area.use_parts(parts, engine.name)
-                if name in early and name in late:
+                if name in reads.matrix and name in reads.vector:
                     area.use(last.multiplied, matrix_engine.name)
-        for name in (*early, *scratch):
+        for name in (*reads.matrix, *scratch):
             for area in areas.get(name, ()):
                 area.use(last.multiplied, matrix_engine.name)
-        for name, visible in by_vector.items():
+        for name, over in by_vector.items():
             for area in areas.get(name, ()):
-                area.use(visible + vector_latency, vector_engine.name)
-        stop = done[-1] if done else 0.0
-        return min((lane.first for lane in lanes if lane.first is not None), default=stop), stop
+                area.use(over + vector_engine.latency, vector_engine.name)
 
     def _parts_in_use(
         self, step: RunningStep, walk: TileWalk, name: str, until: Sequence[float]
@@ -373,11 +357,9 @@ class _Simulation:
         One vector engine runs in order. Several share each instruction, so that one waits for what the others have
         made, unless each reads what it wrote itself.
         """
-        times = step.arrivals(self.walks, self.plan, walk, (name,))
         if self._vector_engines > 1 and name in step.computed and self._made_by_others(step, walk, op, name):
-            for reach, made in step.producers(self.walks, walk, (name,)):
-                times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
-        return times
+            return step.available(self.walks, self.plan, walk, (name,))
+        return step.arrivals(self.walks, self.plan, walk, (name,))
 
     def _made_by_others(self, step: RunningStep, walk: TileWalk, op: Op, name: str) -> bool:
         """Whether an engine reads of an input what another one has made of it in this step."""
@@ -394,27 +376,6 @@ class _Simulation:
         producer = self.graph.producer[name]
         return name in replaceable(op, self.graph.tensor) and all(stage.combine is None for stage in producer.stages)
 
-    def _staged(
-        self, step: RunningStep, op: Op, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks
-    ) -> StagedTiles | None:
-        """The tiles of an operator where engines stage operands; ``None`` where they do not."""
-        if not self.machine.staging_memories:
-            return None
-        arrivals: dict[str, list[float]] = {}
-        for name in op.inputs:
-            times = step.arrivals(self.walks, self.plan, walk, (name,))
-            for reach, made in step.producers(self.walks, walk, (name,)):
-                times = [max(t, made[tile]) if tile >= 0 else t for t, tile in zip(times, reach, strict=True)]
-            arrivals[name] = times
-        target = step.local[op.output].floor.last if op.output in step.local else 0.0
-        return StagedTiles(self.machine, op, walk, weights, banks, arrivals, target)
-
-    @staticmethod
-    def _left(op: Op, lane: Lane) -> dict[str, tuple[float, str]]:
-        """Of the tensors of an operator that were staged, when the last copy of each is over, and its engine."""
-        names = tensor_names(op)
-        return {names[int(operand)]: left for operand, left in lane.left.items()}
-
     def _operator_banks(self, step: RunningStep, op: Op, walk: TileWalk) -> OperatorBanks:
         key = (step.segment, op.name, id(walk))
         if key not in self._banks:
@@ -425,13 +386,3 @@ class _Simulation:
                 places.append(data or self._places.get((step.segment, op.name, name), ()))
             self._banks[key] = self.conflicts.operator(walk, places)
         return self._banks[key]
-
-
-def _reads(op: Op, anchor: int | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(inputs that the matrix engine reads in place, inputs of vector stages)."""
-    if anchor is None:
-        return (), op.inputs
-    stage = op.stages[anchor]
-    in_place = [stage.reads[0].tensor] + ([stage.start.tensor] if stage.start is not None else [])
-    others = {r.tensor for position, s in enumerate(op.stages) if position != anchor for r in s.reads}
-    return tuple(n for n in op.inputs if n in in_place), tuple(n for n in op.inputs if n in others)

@@ -51,13 +51,17 @@ class RunningStep:
                 ready = arrived if ready is None else np.maximum(ready, arrived)
         return [0.0] * len(walk) if ready is None else ready.tolist()
 
-    def producers(
-        self, walks: TileWalks, walk: TileWalk, names: tuple[str, ...]
-    ) -> list[tuple[list[int], list[float]]]:
-        """For each tensor that the matrix engine reads and this step made: the last tile read, and all arrivals."""
-        producers: list[tuple[list[int], list[float]]] = []
+    def made(self, walks: TileWalks, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of tensors that this step makes can be read."""
+        ready = [0.0] * len(walk)
         for name in names:
             if name in self.computed and name in walk.reads:
                 producer, times = self.computed[name]
-                producers.append((walks.last_tiles_read(walk, name, producer), times))
-        return producers
+                last = walks.last_tiles_read(walk, name, producer)
+                ready = [max(t, times[tile]) if tile >= 0 else t for t, tile in zip(ready, last, strict=True)]
+        return ready
+
+    def available(self, walks: TileWalks, plan: Plan, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of these tensors has arrived and has been made."""
+        arrivals, made = self.arrivals(walks, plan, walk, names), self.made(walks, walk, names)
+        return [max(arrived, ready) for arrived, ready in zip(arrivals, made, strict=True)]
