@@ -123,7 +123,7 @@ class SegmentationModel:
 
     def prefetch_has_room(self, j: int, terms: _Terms) -> None:
         """(5)"""
-        limit = self._capacity + self.problem.slack_limit(j, self.problem.capacity)
+        limit = self._capacity + self.problem.last_instance_cycles(j)
         with self.model.group("prefetch"):
             self.model.add(self.slack[self._ends(j)[1]] + terms.held <= limit, when=self.use[j])
 

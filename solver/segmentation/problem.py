@@ -81,13 +81,13 @@ class SegmentationProblem:
         return ceil(size / self.main_rate)
 
     def slack_limit(self, j: int, used: int) -> int:
-        """The most prefetch slack at the end of column j, if its activations and pinned weights use ``used`` bytes.
+        """The most prefetch slack at the end of column j, if its activations and pinned weights use ``used`` bytes."""
+        return max(0, floor((self.capacity - used) / self.main_rate)) + self.last_instance_cycles(j)
 
-        Pinned weights give way during the last instance, so half of its time counts as well.
-        """
+    def last_instance_cycles(self, j: int) -> int:
+        """Half the time of the last instance of column j, in which pinned weights give way; none if none can be."""
         column = self.columns[j]
-        last = column.cycles // (2 * column.instances) if column.refetched_bytes else 0
-        return max(0, floor((self.capacity - used) / self.main_rate)) + last
+        return column.cycles // (2 * column.instances) if column.refetched_bytes else 0
 
     def relaxed(self) -> PathCosts:
         """Every column at its best, whatever the others do."""

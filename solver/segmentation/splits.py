@@ -154,8 +154,9 @@ def segment_splits(
     counts = core_counts(shape, cores) if fewer_cores else [cores]
     for over_cores in dict.fromkeys(splits for number in counts for splits in core_splits(shape, number)):
         for instances in instance_splits(shape, most, most_in_two, three=three, thirds=thirds, columns=columns):
-            if _nowhere_empty(shape, (*instances, *over_cores)):
-                segment_splits.append(SegmentSplit(instances, over_cores))
+            split = SegmentSplit(instances, over_cores)
+            if split.fits(shape):
+                segment_splits.append(split)
     return tuple(sorted(segment_splits, key=lambda c: c.instance_count))
 
 
@@ -175,8 +176,8 @@ def fine_splits(shape: tuple[int, ...], cores: int) -> list[SegmentSplit]:
         for parts in product(*(counts[d] for d in dims))
     ]
     choices = dict.fromkeys((*core_splits(shape, cores), ()))
-    splits = [SegmentSplit(i, c) for i in instances for c in choices if _nowhere_empty(shape, (*i, *c))]
-    return sorted(splits, key=lambda c: (c.instance_count, -c.core_count))
+    splits = (SegmentSplit(i, c) for i in instances for c in choices)
+    return sorted((split for split in splits if split.fits(shape)), key=lambda c: (c.instance_count, -c.core_count))
 
 
 def _divisors(extent: int) -> list[int]:
@@ -186,10 +187,3 @@ def _divisors(extent: int) -> list[int]:
 def single_elements(shape: tuple[int, ...]) -> SegmentSplit:
     """Each element of the result by itself, on one core: no split needs less memory at a time."""
     return SegmentSplit(tuple(Split(d, extent) for d, extent in enumerate(shape) if extent > 1), ())
-
-
-def _nowhere_empty(shape: tuple[int, ...], splits: Splits) -> bool:
-    parts = [1] * len(shape)
-    for split in splits:
-        parts[split.dim] *= split.parts
-    return all(p <= extent for p, extent in zip(parts, shape, strict=True))

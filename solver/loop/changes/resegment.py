@@ -69,7 +69,7 @@ def coarser(graph: Graph, candidates: Candidates, segments: Sequence[Segment]) -
         if most > 1:
             shape = graph.tensor[graph.op[segment.ops[-1]].output].shape
             thirds = "thirds" not in candidates.disabled
-            fewer = (i for i in instance_splits(shape, most - 1, most - 1, thirds=thirds) if count(i) < most)
+            fewer = instance_splits(shape, most - 1, most - 1, thirds=thirds)
             choices = tuple(split for i in fewer if (split := SegmentSplit(i, segment.cores)).fits(shape))
             column = candidates.cheapest(place[segment.ops[0]], place[segment.ops[-1]], choices)
             cut = column.split if column is not None else None
