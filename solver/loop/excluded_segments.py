@@ -64,12 +64,12 @@ def exclude_one_at_a_time(diversions: Diversions) -> None:
 def exclude_for_good(diversions: Diversions) -> None:
     """Segmentations that are ever farther from the first.
 
-    What is excluded stays excluded, and the next to go is the longest segment of the answer without it. It ends when
-    nothing is left, or with :data:`FRUITLESS` segmentations in a row without a better plan.
+    What is excluded stays excluded for the rest of the round, and the next to go is the longest segment of the answer
+    without it. It ends when nothing is left, or with :data:`FRUITLESS` segmentations in a row without a better plan.
     """
     decomposition = diversions.decomposition
-    before, best, fruitless = decomposition.cuts, diversions.best, 0
-    left = [c for c in diversions.longest_segments() if c not in before.columns]
+    best, fruitless = diversions.best, 0
+    left = [c for c in diversions.longest_segments() if c not in decomposition.cuts.columns]
     while left and fruitless < FRUITLESS and diversions.pays():
         decomposition.cuts = replace(decomposition.cuts, columns=(*decomposition.cuts.columns, left.pop(0)))
         fruitless += 1
@@ -82,7 +82,6 @@ def exclude_for_good(diversions: Diversions) -> None:
             left = _longest_columns(attempt.segmentation)
         if diversions.best is not best:
             best, fruitless = diversions.best, 0
-    decomposition.cuts = before
 
 
 def _longest_columns(segmentation: Segmentation) -> list[BendersCut]:
