@@ -46,7 +46,7 @@ of them; chosen, not measured."""
 
 @dataclass(frozen=True)
 class Infeasibility:
-    """Why there is no plan: ``op`` in ``segment`` needs ``excess`` bytes too many at ``level``."""
+    """Why there is no plan: ``op`` in ``segment`` needs ``need`` bytes at ``level``, which has ``capacity``."""
 
     segment: int
     op: str
@@ -158,7 +158,7 @@ class PlanBuilder:
 
     @cached_property
     def _unheard(self) -> PlanBuilder:
-        return self.heard_by(_ignore)
+        return self.heard_by(ignore_run)
 
     def heard_by(self, note: Callable[[ModelRun], None]) -> PlanBuilder:
         """The same builder, of whose answers somebody else hears."""
@@ -177,8 +177,10 @@ class PlanBuilder:
             return places
         local, banks = places
         draft = Plan(
-            "layerwise" if request.layerwise else "solver", self.machine.name, self._sha256, self.seed, segments, (),
-            request.steps, local, (), (), (), request.layerwise, 0, 0, "", (), (),
+            strategy="layerwise" if request.layerwise else "solver", machine=self.machine.name,
+            graph_sha256=self._sha256, seed=self.seed, segments=segments, cell_cores=(), steps=request.steps,
+            local=local, shared=(), transfers=(), weight_streams=(), barrier=request.layerwise, cycles_predicted=0,
+            lower_bound_cycles=0, lower_bound_reason="", predictions=(), solved=(),
         )  # fmt: skip
         return with_movement(draft, self.graph, self.cells, self.machine), [pipeline, *banks]
 
@@ -363,8 +365,8 @@ class PlanBuilder:
         self._note(ModelRun.of(solved, effort, note))
 
 
-def _ignore(_: ModelRun) -> None:
-    """Nobody hears of it."""
+def ignore_run(_: ModelRun) -> None:
+    """Nobody hears of what a model answered: the plan is all that counts."""
 
 
 def _ways_out(level: Level) -> str:

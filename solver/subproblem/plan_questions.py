@@ -17,7 +17,7 @@ from ..options import ModelRun
 from ..parallel.workers import Workers
 from ..switches import Disabled
 from ..tiling.solve import Caps, Tiler
-from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
+from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest, ignore_run
 from .tile_descent import Descent, Descents
 
 FEWEST_ALTERNATIVES = 4
@@ -42,7 +42,7 @@ class Searched:
         if kept.get("searched") != key:
             if "cells" not in kept:
                 kept["cells"] = Cells(graph)
-            builder = PlanBuilder(graph, self.machine, kept["cells"], self.seed, _ignore, self.disabled)
+            builder = PlanBuilder(graph, self.machine, kept["cells"], self.seed, ignore_run, self.disabled)
             kept |= {"searched": key, "builder": builder, "descents": Descents(graph, kept["cells"], builder.on_cores)}
             # Which tiles are tried does not depend on how long those of one operator may be searched for.
             kept["tiler"] = Tiler(graph, self.machine, budget=NO_SEARCH, seed=self.seed, disabled=self.disabled)
@@ -111,7 +111,3 @@ def ask_plans(
     if workers is None or workers.idle or len(requests) < 2 or fewest < FEWEST_SLOTS:
         return [None] * len(requests)
     return [workers.ask(BuildPlan(searched, request)) for request in requests]
-
-
-def _ignore(_: ModelRun) -> None:
-    """Nobody hears of it: the answer is all that counts."""
