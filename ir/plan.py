@@ -11,7 +11,7 @@ side by side (see :mod:`girih.ir.semantics.cell`). What enters or leaves a segme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .box import Box
@@ -267,6 +267,11 @@ class Plan:
         """The predicted cycles, and the simulated ones if there are any."""
         simulated = "" if self.cycles_simulated is None else f", {self.cycles_simulated:,} simulated"
         return f"{self.cycles_predicted:,} cycles predicted{simulated}"
+
+    @property
+    def unjudged(self) -> Plan:
+        """The plan without its lower bound and its simulated cycles: what a changed plan begins with."""
+        return replace(self, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
 
     @cached_property
     def transfer(self) -> dict[tuple[int, str], Transfer]:

@@ -93,8 +93,7 @@ class MemoryGoal:
             )  # fmt: skip
         finally:
             self.record.include(part)
-        whole = replace(found.plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
-        return replace(found, plan=self._builder.timed(whole))
+        return replace(found, plan=self._builder.timed(found.plan.unjudged))
 
     def least(self, timeout: float, plan: Plan) -> LeastMemory:
         """The bisection, from what a ``plan`` takes on. An interrupt ends it with what it has."""

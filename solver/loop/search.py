@@ -350,7 +350,7 @@ class _Search:
             return None if incumbent.best is None else incumbent.best.plan
 
         def timed(plan: Plan) -> Plan:
-            return subproblem.timed(replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None))
+            return subproblem.timed(plan.unjudged)
 
         def offer(plan: Plan, origin: str) -> None:
             with self._step(LESS_MEMORY):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....ir.plan import Plan
 from ...segmentation.candidates import Candidates
@@ -45,8 +45,7 @@ class Neighbourhood:
     def predicted(self, plan: Plan) -> Plan:
         """A changed plan with its prediction."""
         # The incumbent knows the bound; a prediction may be below it. Another plan has another simulation.
-        unbounded = replace(plan, lower_bound_cycles=0, lower_bound_reason="", cycles_simulated=None)
-        return self.subproblem.timed(unbounded)
+        return self.subproblem.timed(plan.unjudged)
 
     def offer(self, plan: Plan) -> Plan:
         """A changed plan that is predicted is offered as the best, and returned."""
