@@ -50,7 +50,7 @@ class Fetch:
 
 
 @dataclass(frozen=True)
-class RingTransfer:
+class CircularTransfer:
     """All fetches of a circular buffer: of so many ``cycles``, of which the first ``before`` come before the slot's
     work, and ``remaining`` cycles of that come after the last."""
 
@@ -66,11 +66,11 @@ def fetch_of(problem: ResidencyProblem, i: int, k: int) -> Fetch:
     return Fetch(use.slot, i, k, item.cycles, problem.remaining(item, use))
 
 
-def ring_transfer(problem: ResidencyProblem, operand: tuple[str, int], option: int) -> RingTransfer:
+def circular_transfer(problem: ResidencyProblem, operand: tuple[str, int], option: int) -> CircularTransfer:
     """What circular buffer ``option`` of an operand moves in its slot."""
     buffer, cycles = problem.circular[operand][option], problem.cycles[operand[1]]
     first = int(buffer.first_phase_bytes / problem.rate)
-    return RingTransfer(problem.circular_cycles(buffer), first, cycles // buffer.ring_positions)
+    return CircularTransfer(problem.circular_cycles(buffer), first, cycles // buffer.ring_positions)
 
 
 def source_effect(problem: ResidencyProblem, i: int, k: int, source: Source) -> Effect:
@@ -141,17 +141,17 @@ def stored_cycles(problem: ResidencyProblem, resident: Iterable[bool]) -> list[i
     return link_load(len(problem.cycles), ways).tolist()
 
 
-def ring_transfers(problem: ResidencyProblem, decisions: Decisions) -> list[list[RingTransfer]]:
+def circular_transfers(problem: ResidencyProblem, decisions: Decisions) -> list[list[CircularTransfer]]:
     """By slot, what passes through circular buffers."""
-    rings: list[list[RingTransfer]] = [[] for _ in problem.cycles]
+    circular: list[list[CircularTransfer]] = [[] for _ in problem.cycles]
     for operand, option in decisions.circular.items():
-        rings[operand[1]].append(ring_transfer(problem, operand, option))
-    return rings
+        circular[operand[1]].append(circular_transfer(problem, operand, option))
+    return circular
 
 
 def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timing:
     """What the decisions cost."""
-    stores, rings = stored_cycles(problem, decisions.resident), ring_transfers(problem, decisions)
+    stores, circular = stored_cycles(problem, decisions.resident), circular_transfers(problem, decisions)
     issued: list[list[Fetch]] = [[] for _ in problem.cycles]
     for i, row in enumerate(decisions.source):
         for k, source in enumerate(row):
@@ -168,10 +168,10 @@ def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timin
             link += fetch.cycles
             traffic += fetch.cycles
             least[fetch.use] = max(least[fetch.use], link + fetch.remaining)
-        for ring in rings[s]:
-            least[s] = max(least[s], link + ring.before + cycles, link + ring.cycles + ring.remaining)
-            link += ring.cycles
-            traffic += ring.cycles
+        for transfer in circular[s]:
+            least[s] = max(least[s], link + transfer.before + cycles, link + transfer.cycles + transfer.remaining)
+            link += transfer.cycles
+            traffic += transfer.cycles
         begin.append(max(begin[s] + cycles, least[s]))
     end = max(link, begin[-1]) + stores[-1]
     return Timing(tuple(begin), end, traffic + stores[-1])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .decisions import Decisions, NoFetch
-from .evaluation import Fetch, effects, fetch_of, held_bytes, ring_transfers, stored_cycles
+from .evaluation import Fetch, circular_transfers, effects, fetch_of, held_bytes, stored_cycles
 from .problem import ResidencyProblem
 
 PASSED_OVER = (0, 9)
@@ -51,7 +51,7 @@ class _Play:
     def decisions(self, passed_over: int) -> Decisions:
         """See :func:`with_fetch_slots`."""
         problem = self.problem
-        stores, rings = stored_cycles(problem, self.decided.resident), ring_transfers(problem, self.decided)
+        stores, circular = stored_cycles(problem, self.decided.resident), circular_transfers(problem, self.decided)
         coming = self._coming()
         waiting: list[tuple[tuple[int, int, int], Fetch]] = []
         begin = 0
@@ -61,12 +61,12 @@ class _Play:
             self.link = max(self.link, begin) + stores[s]
             while waiting and waiting[0][1].use == s:
                 self._issue(s, heappop(waiting)[1])
-            moved = sum(ring.cycles for ring in rings[s])
+            moved = sum(transfer.cycles for transfer in circular[s])
             end = max(begin + cycles, self.least[s])
-            for ring in rings[s]:
-                end = max(end, self.link + ring.before + cycles, self.link + moved + ring.remaining)
+            for transfer in circular[s]:
+                end = max(end, self.link + transfer.before + cycles, self.link + moved + transfer.remaining)
             # The link is idle after the last chunk of a circular buffer, and late chunks delay the slot.
-            last = end - moved - min((ring.remaining for ring in rings[s]), default=0)
+            last = end - moved - min((transfer.remaining for transfer in circular[s]), default=0)
             passed: list[Fetch] = []
             while waiting and self.link < last and len(passed) <= passed_over:
                 fetch = heappop(waiting)[1]

@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 from ..cpsat.backend import Expr, Model, Solution, Var, total
 from ..cpsat.expressions import Sum
 from .decisions import STALL_WEIGHT, Decisions, NoFetch, Source
-from .evaluation import circular_effect, resident_effect, ring_transfer, spilled_effect
+from .evaluation import circular_effect, circular_transfer, resident_effect, spilled_effect
 from .problem import ResidencyProblem
 
 NEAR = 12
@@ -195,14 +195,12 @@ class ResidencyModel:
             slot = operand[1]
             others = any(other != operand and other[1] == slot for other in self.circular)
             for option, literal in enumerate(chosen):
-                effect, ring = (
-                    circular_effect(self.problem, operand, option),
-                    ring_transfer(self.problem, operand, option),
-                )
+                effect = circular_effect(self.problem, operand, option)
+                transfer = circular_transfer(self.problem, operand, option)
                 _plus(self._held[slot], effect.held[0][2], literal)
-                _plus(self._traffic, ring.cycles, literal)
-                _plus(self._moved[slot], ring.cycles + (0 if others else ring.remaining), literal)
-                least = max(ring.before + self.problem.cycles[slot], ring.cycles + ring.remaining)
+                _plus(self._traffic, transfer.cycles, literal)
+                _plus(self._moved[slot], transfer.cycles + (0 if others else transfer.remaining), literal)
+                least = max(transfer.before + self.problem.cycles[slot], transfer.cycles + transfer.remaining)
                 if literal is not False:
                     self.model.add(self._duration[slot] >= least * self._literal(literal))
 
