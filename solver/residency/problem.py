@@ -300,7 +300,7 @@ class _Builder:
         tensor = self.graph.tensor[name]
         every = distinct(w for _, walks in streams for w in walks)
         for box in weight_chunks(tensor, every, self.chunk, self.burst):
-            first = {id(walk): first_use([walk], box) for walk in every}
+            first = {id(walk): first_use(walk, box) for walk in every}
             shares = [
                 (slot, min((s for s in (first[id(w)] for w in walks) if s is not None), default=None))
                 for slot, walks in streams

@@ -168,10 +168,11 @@ def burst_traffic(tensor: Tensor, box: Box, burst: int) -> int:
 def weight_chunks(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int, burst: int = 1) -> list[Box]:
     """The operand cut into buffers of at most ``limit`` bytes if possible, along the dimension that does it best.
 
+    ``walks`` are those of all cores and instances that read it, shared ones once (:func:`distinct`).
+
     Columns are put together to whole bursts of main memory where that saves at least a quarter of what it moves, also
     beyond the limit: 32 columns of one byte take the time of 64.
     """
-    walks = distinct(walks)
     whole = hull_of(walk.hull for walk in walks)
     if whole is None:
         return []
@@ -197,17 +198,12 @@ def _burst_ends(places: Sequence[int], size: int, burst: int) -> list[int]:
     return [*kept, places[-1]]
 
 
-def first_use(walks: Sequence[StationaryWalk], box: Box) -> float | None:
-    """The share of the walk, 0 to 1, that passes before a core needs a tile in ``box``; ``None`` if none does."""
-    least: float | None = None
-    for walk in walks:
-        lows = np.array([s.lo for s in box])
-        highs = np.array([s.hi for s in box])
-        meets = np.all((walk.boxes.spans[:, :, 0] < highs) & (walk.boxes.spans[:, :, 1] > lows), axis=1)
-        if meets.any():
-            share = int(walk.start[int(np.argmax(meets))]) / max(1, walk.length)
-            least = share if least is None else min(least, share)
-    return least
+def first_use(walk: StationaryWalk, box: Box) -> float | None:
+    """The share of the walk, 0 to 1, that passes before its core needs a tile in ``box``; ``None`` if it needs none."""
+    lows = np.array([s.lo for s in box])
+    highs = np.array([s.hi for s in box])
+    meets = np.all((walk.boxes.spans[:, :, 0] < highs) & (walk.boxes.spans[:, :, 1] > lows), axis=1)
+    return int(walk.start[int(np.argmax(meets))]) / max(1, walk.length) if meets.any() else None
 
 
 def circular_buffer(

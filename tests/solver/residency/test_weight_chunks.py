@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from girih.ir.box import Span
+from girih.ir.box import Box, Span
 from girih.ir.graph import Tensor
+from girih.ir.load_machine import load_machine
 from girih.ir.semantics.box_arrays import Boxes, stack
-from girih.solver.residency.partition import weight_chunks as weight_chunks_module
+from girih.ir.semantics.cell import Cells
 from girih.solver.residency.partition.weight_chunks import (
     StationaryWalk,
     burst_traffic,
@@ -21,6 +22,11 @@ from girih.solver.residency.partition.weight_chunks import (
     split_at,
     weight_chunks,
 )
+from girih.solver.residency.problem import residency_problem
+from tests.support.graphs import residual
+from tests.support.plans.rough_plans import in_order, rough_cycles, rough_segments
+
+STCP = load_machine("stcp920")
 
 
 def walk(*spans: tuple[int, int], start: list[int] | None = None) -> StationaryWalk:
@@ -56,23 +62,27 @@ def test_columns_are_put_together_to_whole_bursts() -> None:
 
 
 def test_instances_that_share_a_walk_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[int] = []
+    """Each walk is looked at once, though every instance of a segment has it."""
+    looked_at: list[Sequence[StationaryWalk]] = []
 
-    def counted(walks: Sequence[StationaryWalk], dim: int, whole: Span) -> list[int]:
-        looked_at.append(len(walks))
-        return cut_points(walks, dim, whole)
+    def noted(tensor: Tensor, walks: Sequence[StationaryWalk], limit: int, burst: int = 1) -> list[Box]:
+        looked_at.append(walks)
+        return weight_chunks(tensor, walks, limit, burst)
 
-    monkeypatch.setattr(weight_chunks_module, "cut_points", counted)
-    tiles, others = (walk(*((n, n + 32) for n in range(first, 128, 32))) for first in (0, 64))
-    tensor = Tensor("w", (4, 128), "int8")
-    assert weight_chunks(tensor, [tiles, others] * 50, 4 * 32) == weight_chunks(tensor, [tiles, others], 4 * 32)
-    assert set(looked_at) == {2}
+    monkeypatch.setattr("girih.solver.residency.problem.weight_chunks", noted)
+    graph = residual(2, batch=4, size=16)
+    cells = Cells(graph)
+    segments = rough_segments(graph, STCP, group=1, instances=4)
+    steps = in_order(segments)
+    residency_problem(graph, cells, STCP, segments, steps, rough_cycles(graph, segments, steps, cells))
+    assert len(steps) == 4 * len(segments) and looked_at
+    assert all(len({id(walk) for walk in walks}) == len(walks) for walks in looked_at)
 
 
 def test_first_use() -> None:
     there = walk((0, 4), (4, 8), (8, 12), (0, 4))
-    assert first_use([there], (Span(0, 4), Span(4, 12))) == 0.25
-    assert first_use([there], (Span(0, 4), Span(12, 16))) is None
+    assert first_use(there, (Span(0, 4), Span(4, 12))) == 0.25
+    assert first_use(there, (Span(0, 4), Span(12, 16))) is None
 
 
 def test_circular_buffer_of_cores_side_by_side() -> None:
