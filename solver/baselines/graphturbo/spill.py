@@ -29,9 +29,16 @@ from ...cost.local_buffers import round_up
 from ...cpsat.backend import NO_SEARCH
 from ...residency.buffers import PlannedBuffer, main_buffers, planned_buffers, program_order, requests
 from ...residency.decisions import Decisions, NoFetch, Source
-from ...residency.evaluation import evaluate_decisions
+from ...residency.evaluation import (
+    Effect,
+    evaluate_decisions,
+    held_bytes,
+    resident_effect,
+    source_effect,
+    spilled_effect,
+)
 from ...residency.greedy import Greedy, SlotOverflow
-from ...residency.problem import FetchItem, ResidencyProblem
+from ...residency.problem import ResidencyProblem
 
 ADDRESSED_SINGLY = 200_000
 """Addresses that are given, again and again, while one is spilled at a time. Chosen, not measured."""
@@ -75,11 +82,7 @@ class _Candidate:
 
     def change(self, slots: int) -> NDArray[np.int64]:
         """By slot, how many bytes more it takes if it stays."""
-        change = np.zeros(slots, dtype=np.int64)
-        for sign, spans in ((1, self.resident), (-1, self.spilled)):
-            for first, last, size in spans:
-                change[first:last] += sign * size
-        return change
+        return held_bytes(slots, [Effect(held=self.resident)]) - held_bytes(slots, [Effect(held=self.spilled)])
 
     def change_at(self, slot: int) -> int:
         """The same in one slot."""
@@ -125,19 +128,20 @@ class _Search:
         self.spilled = 0
 
     def _candidates(self) -> Iterator[_Candidate]:
-        readers: dict[int, list[FetchItem]] = {}
-        for i, item in enumerate(self.problem.items):
-            if item.intermediate is not None and self.problem.intermediates[item.intermediate].may_be_resident:
-                readers.setdefault(item.intermediate, []).append(item)
+        problem = self.problem
+        reads: dict[int, list[Span]] = {}
+        for i, item in enumerate(problem.items):
+            if item.intermediate is not None and problem.intermediates[item.intermediate].may_be_resident:
+                at_use = [use.slot for use in item.uses]
+                reads.setdefault(item.intermediate, []).extend(_spans(problem, i, at_use))
             elif len(item.uses) > 1:
-                resident, spilled = (_spans(item, self._sources(i, stays)) for stays in (True, False))
+                resident, spilled = (_spans(problem, i, self._sources(i, stays)) for stays in (True, False))
                 if resident != spilled:
                     yield _Candidate(None, i, resident, spilled)
-        for p, tensor in enumerate(self.problem.intermediates):
+        for p, tensor in enumerate(problem.intermediates):
             if tensor.may_be_resident:
-                writes = [(slot, slot + 1, block.bytes) for slot, block in tensor.writes]
-                reads = [(use.slot, use.slot + 1, item.bytes) for item in readers.get(p, []) for use in item.uses]
-                yield _Candidate(p, None, ((*tensor.live, tensor.block.bytes),), (*writes, *reads))
+                resident, spilled = resident_effect(problem, p).held, spilled_effect(problem, p).held
+                yield _Candidate(p, None, resident, (*spilled, *reads.get(p, ())))
 
     def _sources(self, i: int, stays: bool) -> tuple[Source, ...]:
         """How the uses of an item are served, if it stays between them or not."""
@@ -207,14 +211,13 @@ class _Search:
             assert self.spilled > before, "nothing that can leave is in the way of what has no address"
 
 
-def _spans(item: FetchItem, sources: Sequence[Source]) -> tuple[Span, ...]:
-    """What an item occupies: a fetch and the uses that it is retained for are one span."""
+def _spans(problem: ResidencyProblem, i: int, sources: Sequence[Source]) -> tuple[Span, ...]:
+    """What item ``i`` occupies: a fetch and the uses that it is retained for are one span."""
     spans: list[Span] = []
-    for use, source in zip(item.uses, sources, strict=True):
-        if source is NoFetch.RETAINED:
-            spans[-1] = (spans[-1][0], use.slot + 1, item.bytes)
-        elif source is not NoFetch.CIRCULAR:
-            spans.append((use.slot, use.slot + 1, item.bytes))
+    for k, source in enumerate(sources):
+        for first, stop, size in source_effect(problem, i, k, source).held:
+            begin = spans.pop()[0] if source is NoFetch.RETAINED else first
+            spans.append((begin, stop, size))
     return tuple(spans)
 
 
@@ -231,9 +234,8 @@ def _moved_ahead(
         if source is None:
             continue
         item, use = problem.items[source[0]], source[1]
-        after_previous = item.uses[use - 1].slot + 1 if use else 0
         size = int(high[i] - low[i])
-        for begin in range(max(item.ready, after_previous, int(first[i]) - ahead, 0), int(first[i])):
+        for begin in range(max(item.earliest(use), int(first[i]) - ahead, 0), int(first[i])):
             near = np.flatnonzero((first < last[i]) & (last > begin))
             address = lowest_free(sorted((int(low[j]), int(high[j])) for j in near if j != i), size)
             if address + size <= memory.capacity:
