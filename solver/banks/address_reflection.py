@@ -7,14 +7,12 @@ where this one keeps what it uses last, and waits for it. Reflected, a placement
 
 So each segment is reflected or not, to minimise an estimate of these waits: for two steps in a row, of segments i and
 j, and each tensor x that j loads for its first operator, with l_x the cycles that the load takes and s_x those between
-the
-last use of what lies there and the end of the first step,
+the last use of what lies there and the end of the first step,
 
     sum over x of max(0, l_x - s_x).
 
 That is a sum over pairs of segments, with one of two values for each pair, as both are reflected (or neither) or one
-is;
-it is reduced segment by segment until nothing is gained. Whether the plan gains, the prediction says.
+is; it is reduced segment by segment until nothing is gained. Whether the plan gains, the prediction says.
 """
 
 from __future__ import annotations

@@ -42,30 +42,30 @@ def _spans(items: Sequence[Item]) -> list[tuple[int, int, int]]:
 
 def neighbours(items: Sequence[Item]) -> list[list[int]]:
     """For each item, those that live at some time with it."""
-    neighbours: list[dict[int, None]] = [{} for _ in items]
+    living_with: list[dict[int, None]] = [{} for _ in items]
     alive: list[tuple[int, int]] = []
     for first, last, i in _spans(items):
         alive = [(end, j) for end, j in alive if end > first]
         for _, j in alive:
             if i != j:
-                neighbours[i][j] = None
-                neighbours[j][i] = None
+                living_with[i][j] = None
+                living_with[j][i] = None
         alive.append((last, i))
-    return [list(f) for f in neighbours]
+    return [list(others) for others in living_with]
 
 
 def cliques(items: Sequence[Item]) -> list[tuple[int, ...]]:
     """The maximal sets of items that live at one time, in order of time."""
-    neighbours: list[tuple[int, ...]] = []
+    maximal: list[tuple[int, ...]] = []
     alive: list[tuple[int, int]] = []
     for first, last, i in _spans(items):
         staying = [(end, j) for end, j in alive if end > first]
         if len(staying) < len(alive):
-            neighbours.append(tuple(sorted({j for _, j in alive})))
+            maximal.append(tuple(sorted({j for _, j in alive})))
         alive = [*staying, (last, i)]
     if alive:
-        neighbours.append(tuple(sorted({j for _, j in alive})))
-    return neighbours
+        maximal.append(tuple(sorted({j for _, j in alive})))
+    return maximal
 
 
 def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Sequence[int]) -> list[int]:

@@ -1,9 +1,9 @@
 """Model 5: an address for every buffer of one memory.
 
 Sets and data: requests r with size z_r (bytes, whole alignments) and life [f_r, l_r) (slots or positions; what the next
-instance loads early lives at the last positions as well); capacity C,
-banks of C / B bytes each, one after the other (memories that interleave banks finely have no bank to choose); pairs
-(i, j) that engines are predicted to use at the same time, with a weight w_ij (cycles lost if they share a bank).
+instance loads early lives at the last positions as well); capacity C, banks of C / B bytes each, one after the other
+(memories that interleave banks finely have no bank to choose); pairs (i, j) that engines are predicted to use at the
+same time, with a weight w_ij (cycles lost if they share a bank).
 
 Variables: a_r, the address; for the requests of weighted pairs the first and last bank p_r <= q_r that r touches; s_ij,
 whether i and j share a bank.
@@ -18,9 +18,8 @@ Constraints:
 Objective: minimise the sum of w_ij s_ij. Without weighted pairs any feasible answer will do, and none better than the
 largest load of a clique exists.
 
-Relaxations: the largest clique load, proof of a shortfall when it exceeds C. Only the heaviest pairs are modelled.
-To find any
-packing, sizes are first rounded up to a coarse unit. With too many requests, what was done by hand stays.
+Relaxations: the largest clique load, proof of a shortfall when it exceeds C. Only the heaviest pairs are modelled. To
+find any packing, sizes are first rounded up to a coarse unit. With too many requests, the greedy answer stays.
 
 Reference: MiniMalloc (Moffitt, ASPLOS 2023) for "lowest offset first" and for one constraint per clique.
 """

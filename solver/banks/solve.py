@@ -1,4 +1,4 @@
-"""Model 5 around its constraint model: by hand first, then the solver, then the proof that there is no room.
+"""Model 5 around its constraint model: greedy construction, then the solver, then the proof that there is no room.
 
 The formulation is in :mod:`girih.solver.banks.model`.
 """

@@ -27,11 +27,11 @@ def with_deeper_weights(graph: Graph, cells: Cells, machine: Machine, walks: Til
         return plan
     buffers = [plan.local[i] for i in numbers]
     problem, _ = separation_problem(graph, machine, plan, buffers)
-    depths = deeper(problem, [_useful(graph, cells, walks, plan, b) for b in buffers])
+    depths = fitting_depths(problem, [_useful(graph, cells, walks, plan, b) for b in buffers])
     return _with_depths(plan, machine, {(b.segment, b.op): d for b, d in zip(buffers, depths, strict=True)})
 
 
-def deeper(problem: SeparationProblem, useful: Sequence[int]) -> list[int]:
+def fitting_depths(problem: SeparationProblem, useful: Sequence[int]) -> list[int]:
     """The versions of each buffer, one more at a time in turn: at most so many as are ``useful``, and while it fits
     beside each one that it meets."""
     sizes, depths = list(problem.sizes), list(problem.depths)
@@ -72,11 +72,11 @@ def _with_depths(plan: Plan, machine: Machine, depths: Mapping[tuple[int, str], 
         local.append(
             replace(b, address=min(b.address, end - size) if depth > b.depth else b.address, bytes=size, depth=depth)
         )
-    streams = tuple(_deeper(s, depths.get((s.segment, s.op), 0)) for s in plan.weight_streams)
+    streams = tuple(_with_versions(s, depths.get((s.segment, s.op), 0)) for s in plan.weight_streams)
     return replace(plan, segments=segments, local=tuple(local), weight_streams=streams)
 
 
-def _deeper(stream: WeightStream, depth: int) -> WeightStream:
+def _with_versions(stream: WeightStream, depth: int) -> WeightStream:
     """With so many versions, if these are more; where tiles for all versions are prefetched, for the new ones, too."""
     if depth <= len(stream.versions):
         return stream

@@ -23,7 +23,7 @@ from girih.solver.banks.separation_problem import (
     _waits,  # pyright: ignore[reportPrivateUsage]
     greedily_separated,
 )
-from girih.solver.banks.weight_depth import deeper, with_deeper_weights
+from girih.solver.banks.weight_depth import fitting_depths, with_deeper_weights
 from girih.solver.banks.weight_separation import with_separated_weights
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.cpsat.backend import NO_SEARCH, Budget
@@ -123,9 +123,9 @@ def test_more_versions_where_there_is_room() -> None:
     """Beside what they meet, and no more than there are tiles for: one at a time, the earlier first."""
     meetings = (Meeting(0, 1, 0, 5), Meeting(1, 2, 0, 5))
     instance = problem((2, 2, 4, 2), (1, 1, 2, 2), 8, *meetings)
-    assert deeper(instance, [3, 3, 3, 3]) == [2, 2, 2, 3]
-    assert deeper(instance, [1, 3, 2, 2]) == [1, 2, 2, 2]
-    assert deeper(problem((2, 2), (1, 1), 10, *meetings[:1]), [3, 3]) == [3, 2]
+    assert fitting_depths(instance, [3, 3, 3, 3]) == [2, 2, 2, 3]
+    assert fitting_depths(instance, [1, 3, 2, 2]) == [1, 2, 2, 2]
+    assert fitting_depths(problem((2, 2), (1, 1), 10, *meetings[:1]), [3, 3]) == [3, 2]
 
 
 def test_a_plan_with_more_versions_is_valid() -> None:
