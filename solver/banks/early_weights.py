@@ -24,7 +24,10 @@ from ...ir.plan import Plan
 
 def with_early_weights(graph: Graph, machine: Machine, plan: Plan, wanted: Callable[[int], bool]) -> Plan:
     """``plan`` with weights of the ``wanted`` segments loaded as early as they can be, all versions of their buffers;
-    its predictions are not made anew."""
+    its predictions are not made anew.
+
+    As in all plans of the subproblem, each version of a buffer has to come once in its stream.
+    """
     begins = {(segment, op): first for segment, op, first in _movable(graph, machine, plan) if wanted(segment)}
     use = machine.levels.weights.use
     return replace(
@@ -66,12 +69,7 @@ def _movable(graph: Graph, machine: Machine, plan: Plan) -> Iterator[tuple[int, 
             stream = plan.weight_stream[number, op]
             # What has no issuers comes from the core's own memory.
             streamed = bool(stream.issuers) and buffer.name in graph.constant_names
-            if (
-                free < position
-                and streamed
-                and not stream.prefetch
-                and len(set(stream.versions)) == len(stream.versions)
-            ):
+            if free < position and streamed:
                 slots = [(first + free, first + position) for first in first_slots.get(number, ())]
                 lives = shared.get(buffer.name, ())
                 if all(a <= early for early, slot in slots for a, b in lives if a <= slot < b):
