@@ -44,8 +44,8 @@ def test_the_peak_is_the_first_slot_in_which_most_bytes_are_covered(name: str, s
         used: list[int] = []
         for slot in range(len(given.plan.slots)):
             here = [buffers[n] for n in living(given, buffers, slot)]
-            # In units of four bytes, of which all sizes here are multiples.
-            used.append(4 * len({at for b in here for at in range(b.address // 4, (b.address + b.bytes) // 4)}))
+            # In units of two bytes, of which all sizes here are multiples.
+            used.append(2 * len({at for b in here for at in range(b.address // 2, (b.address + b.bytes) // 2)}))
         peak = plan_peak(given.plan, buffers)
         assert peak.bytes == row.peak == max(used)
         assert peak.slot == used.index(peak.bytes)
