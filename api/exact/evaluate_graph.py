@@ -23,6 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...ir.graph import FLOATS, Access, Graph, Op, Port, Stage, contraction_axes
+from ...ir.isa.table import Instruction
 from ...ir.isa.timing import matrix_shape
 from ...ir.plan import Plan
 from ...ir.program import Program
@@ -48,7 +49,7 @@ def sums_in_parts(graph: Graph, program: Program, cuts: ReductionTiles) -> tuple
     An instruction adds exactly and rounds its result; where a sum takes several instructions, each of them rounds. A
     correct program may then differ from :func:`evaluate_graph` in the last digits.
     """
-    sums, products = Counter[str](), Counter[str]()
+    sums, firsts, products = Counter[str](), Counter[str](), Counter[str]()
     in_parts: set[str] = set()
     for instruction in (i for stream in program.streams for i in stream):
         row, op = instruction.row, program.ops[instruction.op].name
@@ -56,19 +57,30 @@ def sums_in_parts(graph: Graph, program: Program, cuts: ReductionTiles) -> tuple
             m, n, k = matrix_shape(instruction)
             sums[op] += m * n
             products[op] += m * n * k
-        elif row.kind == "vector" and row.func in ("sum", "prod", "macc", "dot", "dwconv"):
-            acc = row.position.get("acc")
-            if row.operands[0].access == "rw" if acc is None else instruction.values[acc]:
-                in_parts.add(op)
-    # On average, an instruction adds as many products as a tile has.
-    in_parts |= {op for op, count in sums.items() if products[op] < count * _mean(graph.op[op], cuts[op])}
+            firsts[op] += 0 if _adds(instruction) else m * n
+        elif row.kind == "vector" and row.func in ("sum", "prod", "macc", "dot", "dwconv") and _adds(instruction):
+            in_parts.add(op)
+    for op, count in sums.items():
+        mean, tiles = _tiles(graph.op[op], cuts[op])
+        # On average, an instruction adds as many products as a tile has. It may add fewer where those with padding are
+        # left out: then no more instructions add to a sum, beginning with one that overwrites it, than there are tiles.
+        if products[op] < count * mean and count > firsts[op] * tiles:
+            in_parts.add(op)
     return tuple(op.name for op in graph.ops if op.name in in_parts)
 
 
-def _mean(op: Op, cut: tuple[int, ...]) -> Fraction:
-    """The mean number of products in the tiles of a sum."""
+def _adds(instruction: Instruction) -> bool:
+    """Whether an instruction that sums adds to what is there."""
+    row = instruction.row
+    acc = row.position.get("acc")
+    return row.operands[0].access == "rw" if acc is None else bool(instruction.values[acc])
+
+
+def _tiles(op: Op, cut: tuple[int, ...]) -> tuple[Fraction, int]:
+    """The mean number of products in the tiles of a sum, and how many tiles there are."""
     extents = [axis.extent for axis in op.stages[op.contraction or 0].axes if axis.reduce]
-    return Fraction(math.prod(extents), math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True)))
+    tiles = math.prod(-(-e // size) for e, size in zip(extents, cut, strict=True))
+    return Fraction(math.prod(extents), tiles), tiles
 
 
 def evaluate_graph(
