@@ -76,6 +76,8 @@ def assert_adds_up(found: CycleBreakdown, trace: Trace, graph: Graph, machine: M
             assert sum(getattr(p, name) for p in parts) == pytest.approx(getattr(total, name), abs=1e-6)
         for cause in CAUSES:
             assert sum(p.waits[cause] for p in parts) == pytest.approx(total.waits[cause], abs=1e-6)
+    # A core that has nothing to do while others compute waits for what they compute.
+    assert all(r.op == row.op for row in found.operators for r in row.reasons if r.cause == "cores")
     # The identity: work of the busiest resource, extra, loss inside of instructions, and idle by cause.
     bounding = found.total(found.bounding)
     cycles, _ = on_matrix_alone_bound(graph, machine)
@@ -193,6 +195,18 @@ def test_nothing_is_computed_twice_where_no_cells_overlap() -> None:
     matrix = found.total("MME")
     assert matrix.extra == pytest.approx(0)
     assert matrix.rounding > 0  # 32 x 48 sums on an array of 64 x 32
+
+
+def test_bursts_that_are_not_full_are_rounding_of_their_link() -> None:
+    graph, machine = graphs.conv(batch=1, size=5, channels=3, out=5, kernel=1, dtype="float32"), load_machine("tiny")
+    program = lower(graph, plan := sequential_plan(graph, machine), machine)
+    run = CostedRun(program, machine, simulate(program, machine, {}, {}, data=False))
+    row = cycle_breakdown(graph, plan, run).total("ddr")
+    moved = [cost.cost for costs in run.costs for cost in costs if 0 in dict(cost.cost.links)]
+    payload, crossed = sum(cost.payload for cost in moved), sum(dict(cost.links)[0] for cost in moved)
+    assert payload < crossed == run.trace.counters["ddr_link_byte"]
+    rate = machine.links[0].bytes_per_cycle
+    assert (row.peak, row.rounding) == (pytest.approx(payload / rate), pytest.approx((crossed - payload) / rate))
 
 
 def test_halos_are_extra() -> None:
