@@ -179,11 +179,6 @@ class EngineWork:
     sums: int = 0
     apart: tuple[int, ...] = ()
 
-    @property
-    def least_matrix(self) -> int:
-        """Cycles of the matrix engine, whichever one axis has its positions apart."""
-        return min([self.matrix, *(cycles for cycles in self.apart if cycles)])
-
     def plus(self, other: EngineWork, times: int = 1) -> EngineWork:
         axes = zip_longest(self.apart, other.apart, fillvalue=0)
         return EngineWork(
@@ -389,7 +384,6 @@ def estimate(cost: OpCost, work: EngineWork, part: OpBoxes, weights: Weights, ra
     are loaded once, in pieces of all columns or, with the reduction innermost, of all of that. The time in which the
     last tile drains through the vector engine is included.
     """
-    work = replace(work, matrix=work.least_matrix, apart=())
     best = work.matrix + work.vector + cost.latency
     if cost.contraction is None:
         return best

@@ -160,7 +160,7 @@ class OperatorUnderSplits:
             return 0, 0, 0, 1
         at_hand = 2 * cost.weights(part) <= self.costs.machine.levels.weights.capacity
         streams = cost.contraction is None or at_hand or cost.batched
-        return estimate(cost, work, part, weights, self.costs.rates), work.least_matrix, work.vector, int(streams)
+        return estimate(cost, work, part, weights, self.costs.rates), work.matrix, work.vector, int(streams)
 
     def _part(self, cost: OpCost, split: int) -> tuple[OpBoxes, EngineWork]:
         """The part in the cell of a cut, named as in the first operator of equal structure, and its work."""

@@ -92,7 +92,7 @@ def test_an_estimate_covers_each_engine(machine: Machine) -> None:
     part = whole(graph)
     work = cost.work(part, part.tensors)
     cycles = estimate(cost, work, part, Weights(8, 8), Rates.of(machine))
-    assert max(work.least_matrix, work.vector) <= cycles <= work.least_matrix + work.vector + cost.latency
+    assert max(work.matrix, work.vector) <= cycles <= work.matrix + work.vector + cost.latency
 
 
 def link(alone: int, matrix: int, vector: int, streams: bool, *sources: int) -> OperatorTiming:
