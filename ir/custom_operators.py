@@ -22,6 +22,9 @@ Height = Literal["graph", "compute", "library"]
 HEIGHTS: tuple[Height, ...] = get_args(Height)
 F = TypeVar("F")
 
+AT_MOST = "npu.at_most"
+"""The attribute in TIR around a ``while`` that says how often it runs at most."""
+
 
 @dataclass(frozen=True)
 class CustomOperator:

@@ -19,13 +19,11 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ..ir.custom_operators import AT_MOST
 from .index_guard import IndexCheck, IndexChecks, int64, is_bad
 
 Expr = Any
 """A TIR expression or statement; TVM's operator overloading is beyond static types."""
-
-AT_MOST = "npu.at_most"
-"""The attribute around a ``while`` that says how often it runs at most."""
 
 _COUNT, _CHECK, _VALUE, _COUNTERS = range(4)
 """Of the int64 buffer of faults: how many there are, check and index of the first, and the counters of loops."""

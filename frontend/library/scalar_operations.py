@@ -22,11 +22,11 @@ import tvm
 from tvm import s_tir, sym, tirx
 from tvm.ir import TensorLoad
 
+from ...ir.custom_operators import AT_MOST
+
 Expr = Any
 """A TIR expression or statement."""
 
-AT_MOST = "npu.at_most"
-"""The attribute around a ``while`` that says how often it runs at most."""
 _PLAIN = ("likely", "fabs", "isnan", "reinterpret")
 """What is a call in TIR, and no special function."""
 LOOP_OPERATIONS = 2
