@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import s_tir, sym, tirx
@@ -54,7 +55,8 @@ class IndexChecks:
                 # Not the value itself: conditions are of the variable. Nor its domain, which the value may leave.
                 bound, kind = analyzer.const_int_bound(value), str(iteration.var.ty.dtype)
                 least, most = int(bound.min_value), int(bound.max_value)
-                if least > sym.ConstIntBound.NEG_INF and most < sym.ConstIntBound.POS_INF:
+                # Of what is loaded it may be all numbers of the type, which have no extent in it.
+                if most - least < np.iinfo(kind).max:
                     extent = tirx.IntImm(kind, most - least + 1)
                     span = tvm.ir.Range.from_min_extent(tirx.IntImm(kind, least), extent)
                     analyzer.bind(iteration.var, span, allow_override=True)

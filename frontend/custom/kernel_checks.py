@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import tvm
 import tvm_ffi
-from tvm import tirx
-from tvm.ir import StringImm
+from tvm import s_tir, tirx
+from tvm.ir import StringImm, TensorLoad
 
 
 def kernel_problem(function: Any, inputs: int) -> str | None:
@@ -29,8 +29,11 @@ def kernel_problem(function: Any, inputs: int) -> str | None:
         problem = _call_problem(call)
         if problem is not None:
             return problem
-    # Of a buffer whose address is taken, nobody knows who writes it.
-    written = [*(s.buffer for s in stores), *(a for c in calls for a in c.args if isinstance(a, tirx.Var))]
+    # Of a buffer whose address is taken, or a part of which has a name of its own, nobody knows who writes it.
+    passed = [a.source if isinstance(a, TensorLoad) else a for c in calls for a in c.args]
+    parts: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda block: parts.extend(block.match_buffers)), order="pre")
+    written = [*(s.buffer for s in stores), *passed, *(part.source.source for part in parts)]
     for position, parameter in enumerate(function.params):
         if position < inputs and any(parameter.same_as(s.buffer) for s in stores):
             return (

@@ -151,3 +151,21 @@ def test_a_while_ends_where_it_says_and_every_time_is_counted_anew() -> None:
     x[2:, 0] = 6
     y, count, fault = run(counted, x)
     assert count == 2 and fault == (IterationCheck(5), 5) and (y[:, 5] == -1).all()
+
+
+@T.prim_func(s_tir=True)
+def permuted(x: T.Buffer((4, 6), "int32"), y: T.Buffer((4, 6), "int32")):
+    for i, j in T.grid(4, 6):
+        with T.sblock("b"):
+            a = T.axis.spatial(4, x[i, j])
+            b = T.axis.spatial(6, j)
+            y[a, b] = b
+
+
+def test_a_variable_of_a_block_may_be_any_number_that_data_holds() -> None:
+    x = np.repeat(np.array([[3], [1], [0], [2]], "int32"), 6, axis=1)
+    y, count, _ = run(permuted, x)
+    assert not count and (y == np.arange(6)).all()
+    x[2, 5] = 1 << 30
+    y, count, fault = run(permuted, x)
+    assert count == 1 and fault[1] == 1 << 30 and y[0, 5] == -1

@@ -120,3 +120,25 @@ def test_a_refusal_has_the_place_of_the_operator() -> None:
     model = network([custom_node("Bad", ["x"], ["y"])], {"x": [4, 6]}, {"y": [4, 6]})
     with pytest.raises(UsageError, match=r"test_kernel_checks.py:\d+: the operator my.ops::Bad for node .* accesses y"):
         import_onnx(model)
+
+
+@T.prim_func(s_tir=True)
+def by_address(x: T.Buffer((4,), "int32"), y: T.Buffer((4,), "int32")):
+    T.evaluate(T.call_extern("int32", "memcpy", T.address_of(y[0]), T.address_of(x[0]), 16))
+
+
+@T.prim_func(s_tir=True)
+def by_part(x: T.Buffer((4,), "int32"), y: T.Buffer((4,), "int32")):
+    for i in range(2):
+        with T.sblock("b"):
+            v = T.axis.spatial(2, i)
+            T.reads(x[v * 2 : v * 2 + 2])
+            T.writes(y[v * 2 : v * 2 + 2])
+            z = T.match_buffer(y[v * 2 : v * 2 + 2], (2,), "int32", offset_factor=1)
+            for j in range(2):
+                z[j] = x[v * 2 + j]
+
+
+@pytest.mark.parametrize("kernel", [by_address, by_part])
+def test_results_may_be_written_by_another_name(kernel: Any) -> None:
+    assert kernel_problem(kernel, 1) is None
