@@ -47,7 +47,7 @@ def sums_in_parts(graph: Graph, program: Program, cuts: ReductionTiles) -> tuple
     """The operators whose sums the program rounds where neither graph nor plan says so.
 
     An instruction adds exactly and rounds its result; where a sum takes several instructions, each of them rounds. A
-    correct program may then differ from :func:`evaluate_graph` in the last digits.
+    correct program may then differ from :func:`evaluate_graph` in the last digits. Sums of integers are not rounded.
     """
     sums, firsts, products = Counter[str](), Counter[str](), Counter[str]()
     in_parts: set[str] = set()
@@ -63,10 +63,15 @@ def sums_in_parts(graph: Graph, program: Program, cuts: ReductionTiles) -> tuple
     for op, count in sums.items():
         mean, tiles = _tiles(graph.op[op], cuts[op])
         # On average, an instruction adds as many products as a tile has. It may add fewer where those with padding are
-        # left out: then no more instructions add to a sum, beginning with one that overwrites it, than there are tiles.
+        # left out: then, on average, no more instructions make a sum than there are tiles, one of which overwrites it.
         if products[op] < count * mean and count > firsts[op] * tiles:
             in_parts.add(op)
-    return tuple(op.name for op in graph.ops if op.name in in_parts)
+    return tuple(op.name for op in graph.ops if op.name in in_parts and _sums_floats(graph, op))
+
+
+def _sums_floats(graph: Graph, op: Op) -> bool:
+    dtypes = {b.name: b.dtype for b in op.buffers} | {name: graph.tensor[name].dtype for name in op.outputs}
+    return any(stage.combine in ("sum", "prod") and dtypes[stage.write.tensor] in FLOATS for stage in op.stages)
 
 
 def _adds(instruction: Instruction) -> bool:

@@ -98,6 +98,13 @@ class MatrixForm:
     busy: int
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether some instructions are not emitted, since what they repeat a window at is out of bounds."""
+        points = tuple(Span(0, e) for e in self.extents)
+        positions = [(w.origin.over(points), w.bound) for w in self.repeated]
+        return any(at.lo < 0 or at.hi > bound for at, bound in positions)
+
+    @property
     def axes(self) -> tuple[int | None, ...]:
         """In the order of the extents of ``mconv`` or ``mmatmul``."""
         if self.row is None or self.column is None:
@@ -267,7 +274,8 @@ def matrix_parts(
             form = matrix_form(engine, dtype, sizes, strides, moved, {a for d in leaving for a in d.loops})
             parts.append(MatrixPart(spans, form, first=number <= len(unreached)))
             budget -= form.busy
-            if budget <= 0:
+            if budget <= 0 or (spans in unreached and form.leaves_out):
+                budget = 0
                 break
         if budget > 0:
             best, below = tuple(parts), below - budget

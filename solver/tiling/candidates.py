@@ -94,7 +94,7 @@ def reductions(op: Op, cost: OpCost, part: OpBoxes, also: tuple[int, ...] = ()) 
         return [Reduction(tuple(extents), 1, prod(extents))]
     cuts = chains(extents)
     # Of two or more reduced loops, a part of the last one, whatever it is, and all of the others: of a convolution, a
-    # part of the channels and all positions of the kernel, of which those in padding are left out for integers alone.
+    # part of the channels and all positions of the kernel, of which integers leave out those in padding one by one.
     in_parts = len(extents) > 1 and cost.dtypes[op.stages[op.contraction].reads[0].tensor] not in FLOATS
     shorter = (-(-extents[-1] // parts) for parts in range(2, MOST_CHANNEL_PARTS + 1)) if in_parts else ()
     cuts = list(dict.fromkeys([*cuts, *((*extents[:-1], size) for size in shorter)]))

@@ -191,6 +191,9 @@ def test_sums_of_integers_alone_are_in_several_parts() -> None:
     sizes, reduce = (1, 14, 14, 32), (3, 3, 128)
     products = [assert_as_predicted(g, sizes, reduce) for g in (graph, of_integers(graph))]
     assert products == [196 * 32 * 9 * 128, (196 + 2 * 182) * 32 * 3 * 128]
+    whole = of_integers(graph)
+    plan, _ = planned(whole, sizes, reduce)
+    assert sums_in_parts(whole, lower(whole, plan, STCP), reduce_cuts(plan)) == (), "no sum of integers is rounded"
 
 
 def from_bias(graph: Graph) -> Graph:
@@ -302,3 +305,22 @@ def any_convolution(rng: Random) -> tuple[tuple[int, ...], tuple[tuple[int, ...]
         Dimension((0, 0, 0, 0, 0, 0, 0, 1), 0, channels, 1),
     )
     return (batch, groups, oh, ow, 8, kh, kw, channels), (target, left, right), dimensions
+
+
+def test_what_no_instruction_would_make_zero_is_not_cut() -> None:
+    """Of three windows, an instruction walks two: it would not be emitted where the third is in padding alone."""
+    extents = (4, 14, 14, 32, 1, 3, 3, 64)
+    depth, row = 14 * 14 * 64, 14 * 64
+    target = (14 * 14 * 32, 14 * 32, 32, 1, 0, 0, 0, 0)
+    left = (depth, row, 64, 0, depth, row, 64, 1)
+    right = (0, 0, 0, 1, 9 * 64 * 32, 3 * 64 * 32, 64 * 32, 32)
+    dimensions = (
+        Dimension((1, 0, 0, 0, 1, 0, 0, 0), -1, 4, depth),
+        Dimension((0, 1, 0, 0, 0, 1, 0, 0), -1, 14, row),
+        Dimension((0, 0, 1, 0, 0, 0, 1, 0), -1, 14, 64),
+        Dimension((0, 0, 0, 0, 0, 0, 0, 1), 0, 64, 1),
+    )
+    guarded = {a for d in dimensions[:3] for a in d.loops}
+    for started in (False, True):
+        found = matrix_parts(ARRAY, "float16", extents, (target, left, right), dimensions, guarded, started=started)
+        assert (found[0].extents[0] == 4) == (not started), "the depth that sees padding becomes zero with the others"
