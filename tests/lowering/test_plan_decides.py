@@ -98,7 +98,8 @@ def test_the_engine_of_a_tile_runs_its_contraction(graph: Graph) -> None:
 
 def test_reduce_tiles_become_partial_sums() -> None:
     cut = lower(GRAPH, with_tile(plain(), lambda t: replace(t, reduce=(1, 3, 3))), MACHINE)
-    assert mnemonics(cut, "MME")["mconv"] == 2 * 3 * 2
+    # The first row of the kernel sees padding above the first of the results, which another instruction makes zero.
+    assert mnemonics(cut, "MME")["mconv"] == 2 * 3 * 2 + 1
     assert mnemonics(cut, "MTI")["mbcast"] >= 3 * 2
     np.testing.assert_allclose(results(lower(GRAPH, plain(), MACHINE)), results(cut), atol=1e-6)
 
