@@ -40,13 +40,17 @@ def tiles(network: str, strategy: Strategy = "solver") -> dict[str, tuple[TileAl
 
 
 @pytest.mark.parametrize(
-    ("network", "strategy"), [("tiny-transformer", "solver"), ("tiny-cnn", "solver"), ("tiny-cnn", "layerwise")]
+    ("network", "strategy", "hinted"),
+    [("tiny-transformer", "solver", False), ("tiny-cnn", "solver", True), ("tiny-cnn", "layerwise", False)],
 )
-def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Strategy) -> None:
+def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Strategy, hinted: bool) -> None:
+    """A tile costs as much as with the best numbers of versions; those of a ``hinted`` plan are the most that fit."""
     _, answer = planned(network, strategy)
     chosen = [next(t for t in listed if t.chosen) for listed in tiles(network, strategy).values()]
     tiling = next(s for s in answer.plan.solved if s.model == "tiling")
-    assert sum(t.cycles or 0 for t in chosen) == tiling.objective
+    cycles = sum(t.cycles or 0 for t in chosen)
+    assert tiling.objective is not None
+    assert 0.99 * tiling.objective <= cycles < tiling.objective if hinted else cycles == tiling.objective
     by_name = {tile.op: tile for segment in answer.plan.segments for tile in segment.tiles}
     assert all(t.tile.cut == by_name[t.tile.op].cut for t in chosen)
 
