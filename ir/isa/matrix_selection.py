@@ -257,7 +257,6 @@ def matrix_parts(
         return best
     bounded = [d for d in dimensions if guarded and any(a in guarded for a in d.loops)]
     for dimension in bounded:
-        parts: list[MatrixPart] = []
         seen = _seen(dimension, everything, strides[0])
         if not seen or (dtype in FLOATS and len(seen) > 1):
             continue
@@ -265,20 +264,20 @@ def matrix_parts(
         wanted = [seen[0], *unreached, *seen[1:]]
         if sum(_least_cycles(engine, dtype, spans, strides) for spans in wanted) >= below:
             continue
-        budget = below
+        parts: list[MatrixPart] = []
+        cycles = 0
         for number, spans in enumerate(wanted):
             moved = [d.moved(spans) for d in dimensions]
             sizes = tuple(span.size for span in spans)
             inside = tuple(Span(0, e) for e in sizes)
             leaving = [m for m, d in zip(moved, dimensions, strict=True) if d in bounded and m.may_leave(inside)]
             form = matrix_form(engine, dtype, sizes, strides, moved, {a for d in leaving for a in d.loops})
-            parts.append(MatrixPart(spans, form, first=number <= len(unreached)))
-            budget -= form.busy
-            if budget <= 0 or (spans in unreached and form.leaves_out):
-                budget = 0
+            cycles += form.busy
+            if cycles >= below or (spans in unreached and form.leaves_out):
                 break
-        if budget > 0:
-            best, below = tuple(parts), below - budget
+            parts.append(MatrixPart(spans, form, first=number <= len(unreached)))
+        else:
+            best, below = tuple(parts), cycles
     return best
 
 

@@ -358,15 +358,17 @@ class OpCost:
         if left.fill is None or self.machine.staging_memories or self.matrix.count > 1:
             return ()
         dtype = self.dtypes[left.tensor]
-        cycles: list[int] = []
-        for axis in contraction_axes(stage).k:
-            walked = any(index.coeffs[axis] and len(index.terms) > 1 for index in left.index)
-            cycles.append(0)
-            for value in range(points[axis].lo, points[axis].hi) if walked else ():
+
+        def cycles(axis: int) -> int:
+            busy = 0
+            for value in range(points[axis].lo, points[axis].hi):
                 at = (*points[:axis], Span(value, value + 1), *points[axis + 1 :])
-                later = bool(cycles[-1])
-                cycles[-1] += matrix_time(self.machine, self.matrix, stage, at, layout, dtype, accumulates=later).busy
-        return tuple(cycles)
+                run = matrix_time(self.machine, self.matrix, stage, at, layout, dtype, accumulates=bool(busy))
+                busy += run.busy
+            return busy
+
+        windows = {a for index in left.index if len(index.terms) > 1 for a, _ in index.terms}
+        return tuple(cycles(axis) if axis in windows else 0 for axis in contraction_axes(stage).k)
 
 
 def overlapped(cost: OpCost, work: EngineWork, tiles: int, depth: int) -> int:

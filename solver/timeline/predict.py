@@ -250,7 +250,7 @@ class _Simulation:
         placed = step.arrivals(self.walks, self.plan, walk, step.loaded_into(op))
         # What lies in its place already is there with what it consists of.
         idle = any(not k.matrix and not k.vector for k in walk.timings)
-        consists_of = step.made(self.walks, walk, op.inputs if idle else ())
+        consists_of = step.produced(self.walks, walk, op.inputs if idle else ())
         stages = VectorStages(op, walk, {name: self._seen(step, walk, op, name) for name in reads.vector})
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         tiles = self._operator_tiles(step, op, walk, weights, stages, reads.matrix)

@@ -51,8 +51,8 @@ class RunningStep:
                 ready = arrived if ready is None else np.maximum(ready, arrived)
         return [0.0] * len(walk) if ready is None else ready.tolist()
 
-    def made(self, walks: TileWalks, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
-        """By tile, when all that it reads of tensors that this step makes can be read."""
+    def produced(self, walks: TileWalks, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
+        """By tile, when all that it reads of tensors that this step computes can be read, in cycles."""
         ready = [0.0] * len(walk)
         for name in names:
             if name in self.computed and name in walk.reads:
@@ -62,6 +62,6 @@ class RunningStep:
         return ready
 
     def available(self, walks: TileWalks, plan: Plan, walk: TileWalk, names: tuple[str, ...]) -> list[float]:
-        """By tile, when all that it reads of these tensors has arrived and has been made."""
-        arrivals, made = self.arrivals(walks, plan, walk, names), self.made(walks, walk, names)
-        return [max(arrived, ready) for arrived, ready in zip(arrivals, made, strict=True)]
+        """By tile, when all that it reads of these tensors has arrived and has been computed, in cycles."""
+        arrivals, produced = self.arrivals(walks, plan, walk, names), self.produced(walks, walk, names)
+        return [max(arrived, ready) for arrived, ready in zip(arrivals, produced, strict=True)]

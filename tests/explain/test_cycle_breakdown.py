@@ -168,7 +168,7 @@ def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> Non
     machine = replace(machine, engines=tuple(slow if e == vector else e for e in machine.engines))
     program = lower(graph, sequential_plan(graph, machine), machine)
     trace = simulate(program, machine, {}, {}, data=False)
-    found = cycle_breakdown(graph, sequential_plan(graph, machine), CostedRun(program, machine, trace))
+    breakdown = cycle_breakdown(graph, sequential_plan(graph, machine), CostedRun(program, machine, trace))
     nothing_to_do = 0
     for core in range(machine.cores):
         busy = np.zeros(trace.cycles, np.bool_)
@@ -179,7 +179,7 @@ def test_a_core_that_computes_does_not_wait_for_other_cores(network: str) -> Non
                     busy[begin:end] |= instruction.row.kind != "sync"
         nothing_to_do += int((~busy).sum())
     for name in ("MME", "VME", "MTI", "MTO"):
-        assert found.total(name).waits["cores"] <= nothing_to_do / machine.cores + 1e-6
+        assert breakdown.total(name).waits["cores"] <= nothing_to_do / machine.cores + 1e-6
 
 
 def test_a_wait_counts_for_what_waits() -> None:

@@ -28,9 +28,9 @@ def test_an_operator_is_named_by_its_part_of_a_wait(cycles: float, named: str) -
     # Reasons of other causes are nothing of it.
     other = WaitReason("store", "other", "MTO", 20.0)
     reasons = other, WaitReason("engine", "first", "VME", cycles), WaitReason("engine", "second", "DMR", 10.0 - cycles)
-    told = f"100% waits until VME is done with {named}"
+    reason = f"100% waits until VME is done with {named}"
     row = waiting("engine", *reasons)
-    assert losses(row, machine) == told and waits(row, machine) == (told,)
+    assert losses(row, machine) == reason and waits(row, machine) == (reason,)
     assert losses(waiting("engine", other), machine) == "100% waits until another engine is done with several operators"
 
 

@@ -27,30 +27,28 @@ ALONE = checked(["joint-tiles"])
 
 
 @lru_cache(maxsize=2)
-def planned(network: str, strategy: Strategy = "solver") -> tuple[Graph, Planned]:
-    graph = import_onnx(build(network).SerializeToString(deterministic=True), batch=1)
+def planned(network: str, strategy: Strategy = "solver", batch: int = 1) -> tuple[Graph, Planned]:
+    graph = import_onnx(build(network).SerializeToString(deterministic=True), batch=batch)
     with unhurried():
         return graph, plan(graph, MACHINE, Options(timeout=6.0, strategy=strategy, disabled=ALONE))
 
 
-def tiles(network: str, strategy: Strategy = "solver") -> dict[str, tuple[TileAlternative, ...]]:
-    graph, answer = planned(network, strategy)
+def tiles(network: str, strategy: Strategy = "solver", batch: int = 1) -> dict[str, tuple[TileAlternative, ...]]:
+    graph, answer = planned(network, strategy, batch)
     alternatives = TileAlternatives(Tiler(graph, MACHINE), Cells(graph), answer.plan)
     return {op.name: alternatives.of(op.name) for op in graph.ops if op.host is None}
 
 
 @pytest.mark.parametrize(
-    ("network", "strategy", "hinted"),
-    [("tiny-transformer", "solver", False), ("tiny-cnn", "solver", True), ("tiny-cnn", "layerwise", False)],
+    ("network", "strategy", "batch"),
+    [("tiny-transformer", "solver", 1), ("tiny-cnn", "solver", 2), ("tiny-cnn", "layerwise", 1)],
 )
-def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Strategy, hinted: bool) -> None:
-    """A tile costs as much as with the best numbers of versions; those of a ``hinted`` plan are the most that fit."""
-    _, answer = planned(network, strategy)
-    chosen = [next(t for t in listed if t.chosen) for listed in tiles(network, strategy).values()]
+def test_tiles_of_the_plan_cost_what_the_model_said(network: str, strategy: Strategy, batch: int) -> None:
+    """Where the model was searched: a hint has the most versions that fit, which are not always the best."""
+    _, answer = planned(network, strategy, batch)
+    chosen = [next(t for t in listed if t.chosen) for listed in tiles(network, strategy, batch).values()]
     tiling = next(s for s in answer.plan.solved if s.model == "tiling")
-    cycles = sum(t.cycles or 0 for t in chosen)
-    assert tiling.objective is not None
-    assert 0.99 * tiling.objective <= cycles < tiling.objective if hinted else cycles == tiling.objective
+    assert sum(t.cycles or 0 for t in chosen) == tiling.objective
     by_name = {tile.op: tile for segment in answer.plan.segments for tile in segment.tiles}
     assert all(t.tile.cut == by_name[t.tile.op].cut for t in chosen)
 

@@ -322,5 +322,5 @@ def test_what_no_instruction_would_make_zero_is_not_cut() -> None:
     )
     guarded = {a for d in dimensions[:3] for a in d.loops}
     for started in (False, True):
-        found = matrix_parts(ARRAY, "float16", extents, (target, left, right), dimensions, guarded, started=started)
-        assert (found[0].extents[0] == 4) == (not started), "the depth that sees padding becomes zero with the others"
+        chosen = matrix_parts(ARRAY, "float16", extents, (target, left, right), dimensions, guarded, started=started)
+        assert (chosen[0].extents[0] == 4) == (not started), "the depth that sees padding becomes zero with the others"

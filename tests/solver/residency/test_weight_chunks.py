@@ -80,18 +80,18 @@ def test_instances_that_share_a_walk_cost_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 def test_first_use() -> None:
-    there = walk((0, 4), (4, 8), (8, 12), (0, 4))
-    assert first_use(there, (Span(0, 4), Span(4, 12))) == 0.25
-    assert first_use(there, (Span(0, 4), Span(12, 16))) is None
+    stationary = walk((0, 4), (4, 8), (8, 12), (0, 4))
+    assert first_use(stationary, (Span(0, 4), Span(4, 12))) == 0.25
+    assert first_use(stationary, (Span(0, 4), Span(12, 16))) is None
 
 
 def test_circular_buffer_of_cores_side_by_side() -> None:
     tensor = Tensor("w", (4, 12), "int8")
     left, right = walk((0, 2), (2, 4), (4, 6)), walk((6, 8), (8, 10), (10, 12))
-    made = circular_buffer(tensor, [left, right], 16)
-    assert made is not None and (made.ring_positions, made.bytes, made.traffic) == (3, 32, 48)
-    assert [(v.ring_position, v.part) for v in made.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert [v.box[1] for v in made.chunks][:2] == [Span(0, 2), Span(6, 8)]
+    held = circular_buffer(tensor, [left, right], 16)
+    assert held is not None and (held.ring_positions, held.bytes, held.traffic) == (3, 32, 48)
+    assert [(v.ring_position, v.part) for v in held.chunks] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [v.box[1] for v in held.chunks][:2] == [Span(0, 2), Span(6, 8)]
     again = circular_buffer(tensor, [walk((0, 6), (6, 12), (0, 6))], 16)
     assert again is None, "a chunk that is needed again cannot be in a circular buffer"
     late = walk((0, 2), (2, 4), (4, 6), start=[0, 2, 4])
