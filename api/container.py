@@ -172,15 +172,15 @@ def read(path: str | Path, kind: type[P], *, data: bool = True) -> P:
 
 def _before_digits(file: IO[bytes]) -> bytes:
     """The hexadecimal SHA-256 of all of a file but its last digits."""
-    left = file.seek(0, io.SEEK_END) - _DIGITS
+    remaining_bytes = file.seek(0, io.SEEK_END) - _DIGITS
     file.seek(0)
     digest = hashlib.sha256()
-    while left > 0:
-        block = file.read(min(left, _BLOCK))
+    while remaining_bytes > 0:
+        block = file.read(min(remaining_bytes, _BLOCK))
         if not block:
             raise EOFError("it became shorter while it was read")
         digest.update(block)
-        left -= len(block)
+        remaining_bytes -= len(block)
     return digest.hexdigest().encode()
 
 

@@ -222,11 +222,11 @@ def peak(compiled: Compiled) -> dict[str, object] | None:
 
 
 def _peak_lines(compiled: Compiled) -> list[str]:
-    found = peak(compiled)
-    if found is None:
+    usage = peak(compiled)
+    if usage is None:
         return []
-    proof = "no plan takes fewer" if found["proven"] else f"fewer than {found['bound']:,} are proven to be too few"
-    return [f"peak: {found['bytes']:,} bytes of {found['memory']}; {proof}"]
+    proof = "no plan takes fewer" if usage["proven"] else f"fewer than {usage['bound']:,} are proven to be too few"
+    return [f"peak: {usage['bytes']:,} bytes of {usage['memory']}; {proof}"]
 
 
 def _text(compiled: Compiled, output: Path, seconds: dict[str, float]) -> str:

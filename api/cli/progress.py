@@ -138,8 +138,8 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
 
 
-def _clock(seconds: float, left: float | None) -> str:
-    return f"{seconds:.0f} s" if left is None else f"{left:.0f} s left"
+def _clock(seconds: float, remaining: float | None) -> str:
+    return f"{seconds:.0f} s" if remaining is None else f"{remaining:.0f} s left"
 
 
 def _remark(news: Progress, width: int) -> str:

@@ -90,12 +90,12 @@ def curve_for(
     return _curve(curve, graph, machine, name)
 
 
-def _curve(found: MemoryCurve, graph: Graph, machine: Machine, memory: str) -> Curve:
+def _curve(memory_curve: MemoryCurve, graph: Graph, machine: Machine, memory: str) -> Curve:
     rows: list[CurveRow] = []
-    for point in found.points:
+    for point in memory_curve.points:
         saved = rows[-1].cycles - point.cycles if rows else None
         more = (point.bytes - rows[-1].bytes) / 1024 if rows else 0.0
-        ratio = point.cycles / found.lower_bound if found.lower_bound else None
+        ratio = point.cycles / memory_curve.lower_bound if memory_curve.lower_bound else None
         active, constant = _peaks(graph, point.plan, machine, memory)
         rows.append(
             CurveRow(
@@ -103,10 +103,10 @@ def _curve(found: MemoryCurve, graph: Graph, machine: Machine, memory: str) -> C
                 len(point.plan.segments), saved, None if saved is None else saved / more,
             )
         )  # fmt: skip
-    least = found.least
+    least = memory_curve.least
     return Curve(
         graph.name, machine.name, memory, machine.memory[memory].capacity, least.bytes, least.bound, least.is_proven,
-        not found.interrupted, found.lower_bound, tuple(rows),
+        not memory_curve.interrupted, memory_curve.lower_bound, tuple(rows),
     )  # fmt: skip
 
 
