@@ -28,26 +28,26 @@ COMPARISON_FORMATS = ("text", "json", "html")
 CURVE_FORMATS = ("text", "json", "html", "csv")
 
 
-def file_format(path: str | Path | None, asked: str | None = None, known: Collection[str] = FORMATS) -> str:
-    """The format ``asked`` for, else the one of ``known`` that the name of a file tells; without both, ``text``.
+def file_format(path: str | Path | None, by_option: str | None = None, known: Collection[str] = FORMATS) -> str:
+    """The format ``by_option``, else the one of ``known`` that the name of a file tells; without both, ``text``.
 
     Raises :class:`UsageError` for a name that ends as no format does, or otherwise than the one asked for.
     """
-    if asked is not None and asked not in known:
-        raise UsageError(unknown_format(str(asked), known))
+    if by_option is not None and by_option not in known:
+        raise UsageError(unknown_format(str(by_option), known))
     suffix = "" if path is None else as_path("the file", path).suffix
     if not suffix:
-        return asked or "text"
+        return by_option or "text"
     by_name = next((name for name in known if suffix in SUFFIXES[name]), None)
-    if asked is None:
+    if by_option is None:
         if by_name is None:
             endings = _listed(list(dict.fromkeys(s for name in known for s in SUFFIXES[name])))
             raise UsageError(f"cannot tell the format of {path}: end the name in {endings}")
         return by_name
-    if suffix not in SUFFIXES[asked]:
+    if suffix not in SUFFIXES[by_option]:
         other = f", or ask for {by_name}" if by_name else ""
-        raise UsageError(f"{path} is no name for {asked}: end it in {_listed(SUFFIXES[asked])}{other}")
-    return asked
+        raise UsageError(f"{path} is no name for {by_option}: end it in {_listed(SUFFIXES[by_option])}{other}")
+    return by_option
 
 
 def unknown_format(name: str, known: Collection[str] = FORMATS) -> str:

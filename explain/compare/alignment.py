@@ -49,11 +49,11 @@ def align(graph_a: Graph, plan_a: Plan, graph_b: Graph, plan_b: Plan) -> tuple[A
 
 def _by_origin(ops: Iterable[str], graph: Graph, other: Graph, others: Iterable[str]) -> list[tuple[str, str]]:
     """(operator, operator of the other network) that share an ONNX node."""
-    made: dict[str, list[str]] = {}
+    partners_of_node: dict[str, list[str]] = {}
     for name in others:
         for node in other.op[name].origin:
-            made.setdefault(node, []).append(name)
-    return [(op, partner) for op in ops for node in graph.op[op].origin for partner in made.get(node, ())]
+            partners_of_node.setdefault(node, []).append(name)
+    return [(op, partner) for op in ops for node in graph.op[op].origin for partner in partners_of_node.get(node, ())]
 
 
 def components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> tuple[tuple[T, ...], ...]:
@@ -68,10 +68,10 @@ def components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> tuple[tuple[
 
     for first, second in links:
         parent[root(second)] = root(first)
-    found: dict[T, list[T]] = {}
+    members: dict[T, list[T]] = {}
     for item in parent:
-        found.setdefault(root(item), []).append(item)
-    return tuple(tuple(group) for group in found.values())
+        members.setdefault(root(item), []).append(item)
+    return tuple(tuple(group) for group in members.values())
 
 
 def rounded(values: Mapping[T, float], total: int) -> dict[T, int]:

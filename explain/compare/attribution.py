@@ -128,8 +128,8 @@ def _by_cause(row: BreakdownRow) -> dict[str, float]:
 
 
 def _sum(ops: Sequence[str], rows: Mapping[str, BreakdownRow]) -> dict[str, float]:
-    found = [_by_cause(rows[op]) for op in ops if op in rows]
-    return {cause: sum(by_cause[cause] for by_cause in found) for cause in CAUSES}
+    breakdowns = [_by_cause(rows[op]) for op in ops if op in rows]
+    return {cause: sum(by_cause[cause] for by_cause in breakdowns) for cause in CAUSES}
 
 
 def _cycles(ops: Sequence[str], rows: Mapping[str, BreakdownRow]) -> float:

@@ -69,11 +69,11 @@ def annotated_onnx(report: Report, model: bytes) -> bytes:
 
 def operators_of_nodes(nodes: Sequence[_Node], origins: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     """For each node, the operators that were made from it, in the order of the plan."""
-    made: dict[str, list[str]] = {}
+    ops_of_node: dict[str, list[str]] = {}
     for op, names in origins.items():
         for name in names:
-            made.setdefault(name, []).append(op)
-    return [tuple(made.get(node_name(node, index), ())) for index, node in enumerate(nodes)]
+            ops_of_node.setdefault(name, []).append(op)
+    return [tuple(ops_of_node.get(node_name(node, index), ())) for index, node in enumerate(nodes)]
 
 
 def folded_into(nodes: Sequence[_Node], operators: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -95,11 +95,11 @@ def folded_into(nodes: Sequence[_Node], operators: Sequence[tuple[str, ...]]) ->
 def _nearest(
     order: Iterable[int], neighbours: Sequence[Sequence[int]], operators: Sequence[tuple[str, ...]]
 ) -> list[tuple[str, ...]]:
-    found: list[tuple[str, ...]] = [()] * len(operators)
+    nearest: list[tuple[str, ...]] = [()] * len(operators)
     for index in order:
-        reached = (op for other in neighbours[index] for op in (operators[other] or found[other]))
-        found[index] = tuple(dict.fromkeys(reached))
-    return found
+        reached = (op for other in neighbours[index] for op in (operators[other] or nearest[other]))
+        nearest[index] = tuple(dict.fromkeys(reached))
+    return nearest
 
 
 class _Entry(Protocol):

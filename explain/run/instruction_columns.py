@@ -110,8 +110,8 @@ def instruction_columns(graph: Graph, plan: Plan, run: CostedRun) -> Instruction
     queue_of, index_of, op, works, fetches, class_of = np.array(rows, np.int64).reshape(-1, 6).T
     row_of = [np.full(len(stream), -1, np.int64) for stream in program.streams]
     for queue, numbers in enumerate(row_of):
-        mine = slice(first[queue], first[queue + 1])
-        numbers[index_of[mine]] = np.arange(first[queue], first[queue + 1])
+        rows_of_queue = slice(first[queue], first[queue + 1])
+        numbers[index_of[rows_of_queue]] = np.arange(first[queue], first[queue + 1])
     releasers = [path.releaser(node) for node in zip(queue_of.tolist(), index_of.tolist(), strict=True)]
     last = path.last()
     return InstructionColumns(

@@ -46,7 +46,7 @@ def local_lives(
     for number, buffer in enumerate(buffers):
         by_segment[buffer.segment].append(number)
     step_of, position_of, segment_of = _slot_tables(plan)
-    cores = [accesses.of(memory, core) for core in range(machine.cores)]
+    cores = [accesses.to_memory(memory, core) for core in range(machine.cores)]
     row, low, high = (np.concatenate([getattr(touched, name) for touched in cores]) for name in ("row", "low", "high"))
     core = np.repeat(np.arange(machine.cores), [len(touched.row) for touched in cores])
     known = np.flatnonzero(slots[row] >= 0)
@@ -54,11 +54,11 @@ def local_lives(
     slot = slots[row]
     step, position = step_of[slot], position_of[slot]
     touches: list[tuple[np.ndarray, int, int]] = []
-    for segment, mine in grouped(segment_of[slot]):
+    for segment, indices in grouped(segment_of[slot]):
         for number in by_segment[segment]:
             buffer = buffers[number]
             size = buffer.bytes // buffer.depth
-            live = mine[(position[mine] >= buffer.live[0]) & (position[mine] < buffer.live[1])]
+            live = indices[(position[indices] >= buffer.live[0]) & (position[indices] < buffer.live[1])]
             for version in range(buffer.depth):
                 address = buffer.address + version * size
                 touches.append((live[(low[live] < address + size) & (high[live] > address)], number, version))

@@ -69,15 +69,15 @@ def shared_lives(
     shared = machine.memories.index(machine.levels.exchange.memory)
     buffers = tuple(b for b in plan.shared if b.memory == machine.memories[shared].name)
     lives, fetches, stores = _Lives(len(buffers)), _Lives(len(buffers)), _Lives(len(buffers))
-    touched = accesses.of(shared, None)
+    touched = accesses.to_memory(shared, None)
     is_dma = np.array([c.instruction.row.kind == "dma" for c in columns.classes] or [False])[columns.class_of]
     writes = touched.where(touched.writes)
     fetched = writes.where(is_dma[writes.row])
     which = _fetched_buffers(graph, buffers, columns, fetched, slots)
     fetches.add(which, columns.start[fetched.row], columns.end[fetched.row])
     stored = writes.where(~is_dma[writes.row])
-    made = _stored_buffers(graph, program, buffers, columns, stored, slots)
-    for part, numbers in ((fetched, which), (stored, made)):
+    target = _stored_buffers(graph, program, buffers, columns, stored, slots)
+    for part, numbers in ((fetched, which), (stored, target)):
         known = numbers >= 0
         lives.add(numbers[known], columns.start[part.row[known]], columns.end[part.row[known]])
     reads = touched.where(~touched.writes)
@@ -86,7 +86,7 @@ def shared_lives(
     lives.add(source[known], columns.start[reads.row[known]], columns.end[reads.row[known]])
     out = known & is_dma[reads.row]
     stores.add(source[out], columns.start[reads.row[out]], columns.end[reads.row[out]])
-    rows, numbers = np.concatenate([fetched.row, stored.row, reads.row]), np.concatenate([which, made, source])
+    rows, numbers = np.concatenate([fetched.row, stored.row, reads.row]), np.concatenate([which, target, source])
     return SharedLives(
         machine.memories[shared].name, buffers, lives.begins, lives.end,
         fetches.begins, fetches.end, stores.begins, stores.end, rows[numbers >= 0], numbers[numbers >= 0],
@@ -127,12 +127,12 @@ def _stored_buffers(
     numbers = np.full(len(stored.row), -1, np.int64)
     ops, slot = columns.op[stored.row], slots[stored.row]
     by_tensor = _by_tensor(buffers)
-    for op, mine in grouped(ops):
-        low, when = stored.low[mine], slot[mine]
+    for op, indices in grouped(ops):
+        low, when = stored.low[indices], slot[indices]
         for number in by_tensor.get(graph.op[program.ops[op].name].output, ()):
             buffer = buffers[number]
             inside = (low >= buffer.address) & (low < buffer.address + buffer.bytes)
-            numbers[mine[inside & (when >= buffer.live[0]) & (when < buffer.live[1])]] = number
+            numbers[indices[inside & (when >= buffer.live[0]) & (when < buffer.live[1])]] = number
     return numbers
 
 
@@ -152,7 +152,7 @@ def _read_buffers(
     loaded: dict[str, dict[str, None]] = {}
     for local in plan.local:
         loaded.setdefault(plan.segments[local.segment].ops[local.live[0]], {})[local.name] = None
-    for op, mine in grouped(ops):
+    for op, indices in grouped(ops):
         node = graph.op[program.ops[op].name]
         for tensor in dict.fromkeys((*node.inputs, *node.outputs, *loaded.get(node.name, ()))):
             candidates = by_tensor.get(tensor)
@@ -161,8 +161,8 @@ def _read_buffers(
             first, last, since = low[candidates], high[candidates], written[candidates]
             live, dead = opened[candidates], closed[candidates]
             # The latest of all that were written before and hold the address; by reads or by buffers, what is less.
-            if len(mine) < len(candidates):
-                for row in mine.tolist():
+            if len(indices) < len(candidates):
+                for row in indices.tolist():
                     address = reads.low[row]
                     fits = (first <= address) & (address < last) & (since >= 0) & (since < begin[row])
                     fits &= (live <= slot[row]) & (slot[row] < dead)
@@ -174,15 +174,15 @@ def _read_buffers(
                 if since[at] < 0:
                     continue
                 fits = (
-                    (reads.low[mine] >= first[at])
-                    & (reads.low[mine] < last[at])
-                    & (since[at] < begin[mine])
-                    & (since[at] > latest[mine])
-                    & (live[at] <= slot[mine])
-                    & (slot[mine] < dead[at])
+                    (reads.low[indices] >= first[at])
+                    & (reads.low[indices] < last[at])
+                    & (since[at] < begin[indices])
+                    & (since[at] > latest[indices])
+                    & (live[at] <= slot[indices])
+                    & (slot[indices] < dead[at])
                 )
-                numbers[mine[fits]] = number
-                latest[mine[fits]] = since[at]
+                numbers[indices[fits]] = number
+                latest[indices[fits]] = since[at]
     return numbers
 
 

@@ -178,7 +178,7 @@ def _touched(graph: Graph, plan: Plan, names: Mapping[str, int]) -> dict[str, li
     for buffer in plan.local:
         if buffer.op in touched:
             touched[buffer.op][buffer.name] = None
-    return {op: [names[name] for name in mine if name in names] for op, mine in touched.items()}
+    return {op: [names[name] for name in tensors if name in names] for op, tensors in touched.items()}
 
 
 def _shares(parts: Iterable[np.ndarray]) -> np.ndarray:
