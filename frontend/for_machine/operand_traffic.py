@@ -87,7 +87,7 @@ class OperandTraffic:
 
     @cached_property
     def _rates(self) -> TransferRates:
-        return TransferRates.of(self.machine)
+        return TransferRates.from_machine(self.machine)
 
     @cached_property
     def _roles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -91,7 +91,7 @@ def _permutations(graph: Graph, machine: Machine, name: str) -> Iterator[Permuta
 def _in_parts(stage: Stage, graph: Graph, machine: Machine) -> bool:
     """Whether tiles hold parts of rows: weights have no room in a core at once, or columns are longer than rows."""
     axes = contraction_axes(stage)
-    column, row = (prod(stage.axes[a].extent for a in of) for of in (axes.k, axes.n))
+    column, row = (prod(stage.axes[a].extent for a in group) for group in (axes.k, axes.n))
     weights = graph.tensor[stage.factors[1].tensor]
     return column > row or weights.bytes > machine.levels.weights.capacity
 

@@ -23,7 +23,7 @@ class TransferRates:
     broadcast: bool
 
     @staticmethod
-    def of(machine: Machine) -> TransferRates:
+    def from_machine(machine: Machine) -> TransferRates:
         levels = machine.levels
         source = levels.source_of(constant=True)
         broadcast = machine.moves("broadcast", source, levels.weights)

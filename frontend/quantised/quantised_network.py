@@ -32,7 +32,7 @@ class QuantisedNetwork:
     """Numbers for the names of copied tensors, of which no two are equal."""
 
     @classmethod
-    def of(cls, network: Network) -> QuantisedNetwork:
+    def from_network(cls, network: Network) -> QuantisedNetwork:
         """The network before the first of its nodes is rewritten."""
         writers: dict[str, Node] = {}
         readers: dict[str, list[Node]] = {}

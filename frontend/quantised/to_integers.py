@@ -44,7 +44,7 @@ def to_integers(network: Network) -> None:
 
 def _rewrite(network: Network) -> None:
     if any(node.op_type in _QUANTISED for node in network.nodes):
-        quantised = QuantisedNetwork.of(network)
+        quantised = QuantisedNetwork.from_network(network)
         for node in network.nodes:
             _rewrite_node(quantised, node)
         network.nodes = quantised.nodes.needed()

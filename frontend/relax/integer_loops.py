@@ -36,10 +36,10 @@ def quantised_node(
 
 def _product(node: Node, infos: Sequence[Info | None], convert: Convert) -> Template:
     """The loops of the product of real numbers, with other dtypes: data only move before they are multiplied."""
-    of, real = node.attribute("of"), [Info(i.shape, "float32") for i in infos if i is not None]
-    assert isinstance(of, bytes)
+    op_type, real = node.attribute("of"), [Info(i.shape, "float32") for i in infos if i is not None]
+    assert isinstance(op_type, bytes)
     attributes = tuple(a for a in node.attributes if a.name != "of")
-    template = convert(replace(node, op_type=of.decode(), domain="", attributes=attributes), real)
+    template = convert(replace(node, op_type=op_type.decode(), domain="", attributes=attributes), real)
     dtypes = {f"in{n}": info.dtype for n, info in enumerate(infos) if info is not None}
     for call in template.calls:
         for step in call.steps:
@@ -131,7 +131,7 @@ def _addition(node: Node, infos: Sequence[Info | None]) -> Template:
         loops.append(Loop(axes, Ref("t0", index), "quant", (Ref("t2", index), 1 / unit, 0.0)))
         between = [Info(info.shape, "int32")] * 2
     template = Template({"in0": info, "in1": infos[1], "t0": Info(info.shape, dtype)}, outputs=["t0"])
-    template.tensors |= {f"t{number}": made for number, made in enumerate(between, 1)}
+    template.tensors |= {f"t{number}": temporary for number, temporary in enumerate(between, 1)}
     template.calls.append(TemplateCall(None, None, "add", ["in0", "in1"], ["t0"], _steps(node, loops)))
     return template
 

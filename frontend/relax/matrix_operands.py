@@ -24,16 +24,16 @@ def _apart(step: NetStep, tensors: MutableMapping[str, Info]) -> list[NetStep]:
     factors = [ref.tensor for loop in step.loops if loop.is_matrix for ref in loop.factors if ref.tensor in step.temps]
     if not factors:
         return [step]
-    made: list[NetStep] = []
+    producers: list[NetStep] = []
     for name in dict.fromkeys(factors):
         loops = _makers(step.loops, name)
         temps = {t: step.temps[t] for loop in loops if (t := loop.write.tensor) != name}
-        made.append(replace(step, outputs=(name,), loops=loops, temps=temps))
+        producers.append(replace(step, outputs=(name,), loops=loops, temps=temps))
         tensors[name] = step.temps[name]
     own = [loop for loop in _makers(step.loops, step.output, set(factors)) if loop.write.tensor not in factors]
     temps = {t: step.temps[t] for loop in own if (t := loop.write.tensor) in step.temps}
     # What several of them need, each computes for itself.
-    return [*made, replace(step, loops=own, temps=temps)]
+    return [*producers, replace(step, loops=own, temps=temps)]
 
 
 def _makers(loops: Sequence[Loop], name: str, given: set[str] | None = None) -> list[Loop]:

@@ -97,7 +97,7 @@ def test_sums_that_do_not_stay_go_to_main_memory_and_back(product: Graph) -> Non
     machine = local(U55, X // 2 + 2 * Y)
     full = with_capacity(machine, "ARENA", 2 * Y)
     spilled = traffic(product, with_capacity(machine, "ARENA", 2 * Y - 16)).cycles(2)
-    rate = TransferRates.of(U55).main
+    rate = TransferRates.from_machine(U55).main
     assert traffic(product, full).cycles(2) == traffic(product, machine).cycles(2)
     assert spilled - traffic(product, full).cycles(2) == pytest.approx(2 * Y / rate)
 
@@ -108,8 +108,8 @@ def test_a_broadcast_reaches_all_cores_at_the_pace_of_one() -> None:
     tiny = load_machine("tiny")
     engines = (replace(e, classes=tuple(c for c in e.classes if c != "broadcast")) for e in tiny.engines)
     apart = replace(tiny, engines=tuple(engines))
-    assert TransferRates.of(tiny) == TransferRates(weights=16, data=32, constants=8, main=8, broadcast=True)
-    assert TransferRates.of(apart) == TransferRates(weights=32, data=32, constants=8, main=8, broadcast=False)
+    assert TransferRates.from_machine(tiny) == TransferRates(weights=16, data=32, constants=8, main=8, broadcast=True)
+    assert TransferRates.from_machine(apart) == TransferRates(weights=32, data=32, constants=8, main=8, broadcast=False)
 
 
 def test_a_cell_has_a_window_around_its_rows(tmp_path: Path) -> None:
