@@ -104,8 +104,8 @@ def parse_machine(text: str, file: str) -> Machine:
         if not wrong:
             return machine
     lines = [source.message(path, message) for path, message in wrong[:MOST_PROBLEMS]]
-    left = len(wrong) - len(lines)
-    raise ProblemsError(*lines, *([f"... and {left} more"] if left else []))
+    unlisted = len(wrong) - len(lines)
+    raise ProblemsError(*lines, *([f"... and {unlisted} more"] if unlisted else []))
 
 
 def _readable(message: str, key: str, known: Sequence[str] = ()) -> str:

@@ -35,9 +35,9 @@ class BusyBetween:
 
 def busy_between(works: Sequence[tuple[float, Around]]) -> BusyBetween:
     """The largest of the bounds of all sets of works, each of which has its cycles."""
-    found = BusyBetween(0.0, 0.0, 0.0)
+    largest = BusyBetween(0.0, 0.0, 0.0)
     if not works:
-        return found
+        return largest
     order = sorted(works, key=lambda work: -work[1].tail)
     cycles, heads, tails = (
         np.array(column) for column in zip(*((c, a.head, a.tail) for c, a in order), strict=True)
@@ -47,5 +47,5 @@ def busy_between(works: Sequence[tuple[float, Around]]) -> BusyBetween:
         done = np.cumsum(np.where(inside, cycles, 0.0))
         ends = np.where(inside, done + tails, 0.0)
         last = int(ends.argmax())
-        found = max(found, BusyBetween(float(head), float(done[last]), float(tails[last])), key=lambda b: b.cycles)
-    return found
+        largest = max(largest, BusyBetween(float(head), float(done[last]), float(tails[last])), key=lambda b: b.cycles)
+    return largest

@@ -62,12 +62,12 @@ class Around:
 class CriticalPaths:
     """``cycles``: of the longest path of a network.
 
-    ``of``: by operator and class, what is around its instructions of this class; ``across``: by link and tensor, around
-    the transfer of an input, a constant or an output.
+    ``by_class``: by operator and class, what is around its instructions of this class; ``across``: by link and tensor,
+    around the transfer of an input, a constant or an output.
     """
 
     cycles: float
-    of: Mapping[tuple[str, str], Around]
+    by_class: Mapping[tuple[str, str], Around]
     across: Mapping[tuple[str, str], Around]
 
 
@@ -87,7 +87,7 @@ class Chains:
             else step
             for step in self._steps
         ]
-        return _Paths(self._graph, self._machine, steps, *self._ways).found()
+        return _Paths(self._graph, self._machine, steps, *self._ways).critical_paths()
 
 
 @dataclass(frozen=True)
@@ -136,21 +136,21 @@ class _Paths:
             for number, place in enumerate(step.reads):
                 self._readers[place].append((step, number))
 
-    def found(self) -> CriticalPaths:
+    def critical_paths(self) -> CriticalPaths:
         graph = self._graph
         for name in sorted(graph.input_tensors):
             self._arrivals["", name] = {end: self._way("main", end) for end in self._ends}
         for name in sorted(graph.constant_names):
             self._arrivals["", name] = {end: self._way("constants", end) for end in self._ends}
         heads = [self._pass(step) for step in self._steps]
-        of: dict[tuple[str, str], Around] = {}
+        by_class: dict[tuple[str, str], Around] = {}
         for step, head in zip(reversed(self._steps), reversed(heads), strict=True):
             for place in step.writes:
                 if place not in self._rests:
                     self._rests[place] = self._rest(place)
             for kind in head:
                 around = Around(head[kind], max(self._rests[place][kind] for place in step.writes))
-                of[step.op, kind] = of.get((step.op, kind), around) | around
+                by_class[step.op, kind] = by_class.get((step.op, kind), around) | around
         across: dict[tuple[str, str], Around] = {}
         for name in sorted(graph.input_tensors | graph.constant_names):
             rest = self._rest(("", name))
@@ -161,7 +161,7 @@ class _Paths:
                 around = Around(_known(self._arrival(("", name), link)), _known(self._way(link, "home")))
                 across[link, name] = across.get((link, name), around) | around
         cycles = max((_known(self._arrival(("", name), "home")) for name in graph.output_tensors), default=0.0)
-        return CriticalPaths(cycles, of, across)
+        return CriticalPaths(cycles, by_class, across)
 
     def _way(self, begin: str, end: str, place: _Place = ("", "")) -> float:
         """Of a value in a tensor or in a buffer."""

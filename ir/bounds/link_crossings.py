@@ -44,7 +44,8 @@ def link_crossings(
 
 def _sum(*counts: Mapping[str, int]) -> dict[str, int]:
     """By name, the sum of all counts."""
-    return {name: sum(of.get(name, 0) for of in counts) for name in dict.fromkeys(name for of in counts for name in of)}
+    names = dict.fromkeys(name for count in counts for name in count)
+    return {name: sum(count.get(name, 0) for count in counts) for name in names}
 
 
 def _accessed_bytes(graph: Graph, names: set[str], points: Mapping[str, tuple[Points, ...]]) -> dict[str, int]:

@@ -93,7 +93,7 @@ def _with_heads_and_tails(
             link, crossed = crossings[work.resource]
             parts = [(c / link.bytes_per_cycle, paths.across[link.name, n]) for n, c in crossed.items() if c]
         else:
-            around_op = {n: paths.of.get((n, work.kind), Around(0.0, 0.0)) for n in work.by_op}
+            around_op = {n: paths.by_class.get((n, work.kind), Around(0.0, 0.0)) for n in work.by_op}
             if work.kind in ("host", "scalar"):
                 # What kernels take includes their issue, which comes before the body.
                 issue = machine.engine_for(work.kind).issue
@@ -124,11 +124,13 @@ def _on_either(
             movable[op.name] = Contraction(matrix.by_op[op.name], on_vector)
     if not movable:
         return None
-    left = {name: cycles for name, cycles in matrix.by_op.items() if name not in movable}
-    split = least_split(list(movable.values()), sum(left.values()), vector.cycles)
+    matrix_only = {name: cycles for name, cycles in matrix.by_op.items() if name not in movable}
+    split = least_split(list(movable.values()), sum(matrix_only.values()), vector.cycles)
     either = f"{matrix.resource} or {vector.resource}"
-    weighted = split.weighted(movable | {n: Contraction(cycles, inf) for n, cycles in left.items()}, vector.by_op)
-    by_resource = {matrix.resource: left, vector.resource: vector.by_op, either: weighted}
+    weighted = split.weighted(
+        movable | {n: Contraction(cycles, inf) for n, cycles in matrix_only.items()}, vector.by_op
+    )
+    by_resource = {matrix.resource: matrix_only, vector.resource: vector.by_op, either: weighted}
     multiplied = [op for op, *_ in contractions]
     later = two_phase_bound(graph, machine, points, by_resource, multiplied, on_vector=True)
     macs = sum(inside.count for *_, inside in contractions)
@@ -139,7 +141,7 @@ def _on_either(
     ]
     vectors = {name: contraction.vector for name, contraction in movable.items()}
     for price in _PRICES:
-        if max(found.cycles for found in bounds) >= bound:
+        if max(b.cycles for b in bounds) >= bound:
             break
         paths = chains.paths(_kinds(graph, machine, vectors, price))
         around = [(price, _chain(paths))]

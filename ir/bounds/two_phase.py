@@ -96,10 +96,10 @@ def _engine_bounds(
     for number, name in enumerate(order, 1):
         done += by_op[name]
         for link, room in rooms:
-            left = after[name] - room
-            if left > 0:
-                fetching = left / link.bytes_per_cycle
-                yield TwoPhaseBound(engine, link.name, done + fetching, fetching, left, number)
+            excess_bytes = after[name] - room
+            if excess_bytes > 0:
+                fetching = excess_bytes / link.bytes_per_cycle
+                yield TwoPhaseBound(engine, link.name, done + fetching, fetching, excess_bytes, number)
 
 
 def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:

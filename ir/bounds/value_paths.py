@@ -72,9 +72,11 @@ def value_ways(machine: Machine, through: str | None = None) -> Ways:
     }
     for kind in KINDS:
         source = machine.levels.home.name if kind == "scalar" else ""
-        made = [_carry(machine, e, source, target) for e in machine.engines if kind in e.classes for target in e.writes]
+        producers = [
+            _carry(machine, e, source, target) for e in machine.engines if kind in e.classes for target in e.writes
+        ]
         apart = kind in ("matrix", "vector") and through is not None
-        begins[kind] = [replace(c, passed=not apart or c.target == through) for c in made]
+        begins[kind] = [replace(c, passed=not apart or c.target == through) for c in producers]
     ways: dict[tuple[str, str], float] = {}
     for begin, first in begins.items():
         ended = {c: cycles for c, cycles in _shortest(first, carries, through).items() if c.passed}
@@ -134,12 +136,12 @@ def _ends(
     machine: Machine, ended: Mapping[_Carry, float], crossing: Mapping[str, Sequence[_Carry]]
 ) -> dict[str, float]:
     """By end of a way: the fewest cycles after which it is reached."""
-    found: dict[str, float] = {}
+    fewest: dict[str, float] = {}
 
     def reach(end: str, engine: str, memory: str, issue: int) -> None:
         for carry, cycles in ended.items():
             if carry.target == memory:
-                found[end] = min(found.get(end, inf), cycles + _wait(carry, engine) + issue)
+                fewest[end] = min(fewest.get(end, inf), cycles + _wait(carry, engine) + issue)
 
     for engine in machine.engines:
         for kind in KINDS:
@@ -156,4 +158,4 @@ def _ends(
         for carry in carries:
             reach(link, carry.engine, carry.source, carry.issue)
     reach("home", "", machine.levels.home.name, 0)
-    return found
+    return fewest

@@ -43,11 +43,11 @@ def not_filled(machine: Machine, homes: set[str], *, circles: bool = False) -> I
 
 def _upstream(machine: Machine, name: str) -> set[str]:
     """The memories from which something can come to a memory."""
-    found: set[str] = set()
-    left = [name]
-    while left:
-        target = left.pop()
-        for source in {s for e in machine.engines if target in e.writes for s in e.sources} - found:
-            found.add(source)
-            left.append(source)
-    return found
+    upstream: set[str] = set()
+    pending = [name]
+    while pending:
+        target = pending.pop()
+        for source in {s for e in machine.engines if target in e.writes for s in e.sources} - upstream:
+            upstream.add(source)
+            pending.append(source)
+    return upstream

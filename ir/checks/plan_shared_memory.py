@@ -137,7 +137,9 @@ class _Contents:
         """By the identity of a buffer: the boxes that are stored into it, and when."""
         self._sorted_tiles: dict[int, SortedBoxes] = {}
         """By their identity, as cells of several cores share their tiles."""
-        self._lives = {name: np.array([b.live for b in of], dtype=np.int64) for name, of in self.on_chip.items()}
+        self._lives = {
+            name: np.array([b.live for b in buffers], dtype=np.int64) for name, buffers in self.on_chip.items()
+        }
         self._made: dict[str, tuple[list[tuple[Stored, SharedBuffer]], Int]] = {}
         """By tensor: each part of a share with the buffer that it goes to, and their boxes."""
 
@@ -201,11 +203,11 @@ class _Contents:
             if self.facts.by_host[name] >= slot:
                 _fail(f"{user} in slot {slot}, and the host makes {name} in slot {self.facts.by_host[name]}")
             return
-        made, spans = self._parts_made(name)
+        parts, spans = self._parts_made(name)
         wanted = np.array(box, dtype=np.int64).reshape(len(box), 2)
         meet = (np.maximum(spans[:, :, 0], wanted[:, 0]) < np.minimum(spans[:, :, 1], wanted[:, 1])).all(axis=1)
         for i in np.flatnonzero(meet).tolist():
-            m, buffer = made[i]
+            m, buffer = parts[i]
             if not (buffer.store or buffer is self.homes[name]):
                 _fail(f"{user}, and what core {m.core} makes of {name} in slot {m.slot} is not stored to main memory")
             if m.slot >= slot:

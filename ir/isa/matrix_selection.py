@@ -354,7 +354,7 @@ def _windows(
     guarded: Collection[int],
 ) -> list[MatrixWindow]:
     """The windows of the left operand that matter; at most two have loops in the instruction."""
-    left = strides[1]
+    left_strides = strides[1]
     roles = _roles(*strides[:3])
     candidates: list[MatrixWindow] = []
     for dimension in dimensions:
@@ -362,7 +362,7 @@ def _windows(
         used = [a for a in dimension.loops if extents[a] > 1 or a in guarded]
         bounded = any(a in guarded for a in used)
         # The loops of an instruction go forwards, and through no other dimension.
-        able = [a for a in used if coeffs[a] > 0 and left[a] == coeffs[a] * dimension.pitch]
+        able = [a for a in used if coeffs[a] > 0 and left_strides[a] == coeffs[a] * dimension.pitch]
         out = max((a for a in able if a in roles.m), key=lambda a: extents[a], default=None)
         kernel = max((a for a in able if a in roles.k), key=lambda a: extents[a], default=None)
         if not bounded and (out is None or kernel is None):

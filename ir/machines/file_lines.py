@@ -78,10 +78,10 @@ def _opened(
 
 def _paths(path: str, value: object) -> Iterator[str]:
     """The paths of all that a value contains, which is at ``path`` itself."""
-    left = [(path, value)]
+    pending = [(path, value)]
     # Keys with dots can be nested deeper than functions can.
-    while left:
-        path, value = left.pop()
+    while pending:
+        path, value = pending.pop()
         if isinstance(value, dict):
             items = [(_joined(path, key), inner) for key, inner in cast("dict[str, object]", value).items()]
         elif isinstance(value, list):
@@ -89,7 +89,7 @@ def _paths(path: str, value: object) -> Iterator[str]:
         else:
             continue
         yield from (inner_path for inner_path, _ in items)
-        left += items
+        pending += items
 
 
 def _joined(path: str, key: str) -> str:

@@ -44,14 +44,14 @@ def computing_engines(hardware: Hardware) -> list[ComputingEngines]:
     Of several with the same memories, the first.
     """
 
-    def of(kind: str) -> list[Engine | None]:
+    def distinct_engines(kind: str) -> list[Engine | None]:
         by_memories: dict[tuple[tuple[str, ...], ...], Engine] = {}
         for engine in hardware.engines:
             if kind in engine.classes and engine.scope == "core":
                 by_memories.setdefault((engine.reads, engine.weights, engine.writes), engine)
         return [*by_memories.values()] or [None]
 
-    return [ComputingEngines(*pair) for pair in product(of("matrix"), of("vector"))]
+    return [ComputingEngines(*pair) for pair in product(distinct_engines("matrix"), distinct_engines("vector"))]
 
 
 def candidates(

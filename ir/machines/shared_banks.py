@@ -30,7 +30,7 @@ class ReachedBanks:
     served: float
 
     @staticmethod
-    def of(memory: Memory) -> ReachedBanks:
+    def from_memory(memory: Memory) -> ReachedBanks:
         return ReachedBanks(memory.banks, memory.interleave or 0, float(memory.bytes_per_cycle))
 
     def rate(self, size: Bytes) -> Bytes:

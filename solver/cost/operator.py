@@ -127,8 +127,8 @@ class Rates:
             main_burst=burst(main) if levels.has_exchange else 1,
             fetched_burst=burst(fetched) if levels.has_exchange else 1,
             broadcast=machine.moves("broadcast", levels.source_of(constant=True), levels.weights),
-            constants=ReachedBanks.of(levels.source_of(constant=True).memory),
-            exchanged=ReachedBanks.of(levels.exchange.memory),
+            constants=ReachedBanks.from_memory(levels.source_of(constant=True).memory),
+            exchanged=ReachedBanks.from_memory(levels.exchange.memory),
         )
 
 

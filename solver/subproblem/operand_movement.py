@@ -179,4 +179,4 @@ def _portion(graph: Graph, machine: Machine, name: str, boxes: Iterable[Box | No
     # What all cores move in a turn is to be in all banks.
     most = min(MOST_PORTIONS, volume(whole) * itemsize // together)
     into = route(machine, source, machine.levels.activations).bytes_per_cycle
-    return portions_apart(tuple(moved), tensor.shape, itemsize, most, ReachedBanks.of(source.memory), into)
+    return portions_apart(tuple(moved), tensor.shape, itemsize, most, ReachedBanks.from_memory(source.memory), into)

@@ -147,7 +147,7 @@ def test_an_element_of_an_output_may_be_read_by_nobody() -> None:
     net.tensors[y] = replace(net.tensors[y], shape=(2, 8))
     net.elementwise("after", "exp", y)
     around = {
-        outputs: Chains(g, TINY, demanded_points(g)).paths(lambda op, position: {"vector": 0.0}).of["whole", "vector"]
+        outputs: Chains(g, TINY, demanded_points(g)).paths(lambda *_: {"vector": 0.0}).by_class["whole", "vector"]
         for outputs in (("after",), (x, "after"))
         for g in (net.graph(*outputs),)
     }
@@ -169,8 +169,8 @@ def test_what_only_padding_is_written_for_is_there_at_once() -> None:
     net.elementwise("last", "neg", both)
     graph = net.graph()
     paths = Chains(graph, TINY, demanded_points(graph)).paths(lambda op, position: {"vector": 0.0})
-    assert paths.of["slow", "vector"].head > 0
-    assert paths.of["last", "vector"].head == 0
+    assert paths.by_class["slow", "vector"].head > 0
+    assert paths.by_class["last", "vector"].head == 0
 
 
 def test_an_engine_of_both_classes_has_the_heads_of_each() -> None:
