@@ -43,7 +43,7 @@ class IndexChecks:
         self._computed = computed
 
     @staticmethod
-    def of(function: Expr) -> IndexChecks:
+    def from_function(function: Expr) -> IndexChecks:
         """For the statements of a function."""
         analyzer, computed = sym.Analyzer(), list[Any]()
 

@@ -56,7 +56,7 @@ def guarded(function: Expr) -> Guarded:
     attributes: list[Any] = []
     tvm_ffi.structural_walk(function.body, (tirx.AttrStmt, attributes.append))
     slots = _COUNTERS + sum(_most(a) is not None for a in attributes)
-    guard = _Guard(tirx.decl_buffer((slots,), "int64", name="faults", layout=None), IndexChecks.of(function))
+    guard = _Guard(tirx.decl_buffer((slots,), "int64", name="faults", layout=None), IndexChecks.from_function(function))
     body = tvm_ffi.structural_map(
         function.body,
         [

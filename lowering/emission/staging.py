@@ -96,7 +96,7 @@ def _operands(step: Emitted, ways: Mapping[str, Staging], places: Places) -> lis
     row = ROWS[step.mnemonic]
     ref = {r.operand: r for r in step.refs}
     instruction = make(step.mnemonic, 0, placed_fields(step, places))
-    found: list[_Staged] = []
+    staged_operands: list[_Staged] = []
     for operand, at in zip(row.operands, footprint(instruction), strict=True):
         if operand.name not in ways or at.low == at.high:
             continue
@@ -107,8 +107,9 @@ def _operands(step: Emitted, ways: Mapping[str, Staging], places: Places) -> lis
             extents = tuple((e - 1) * (s // pitch) + 1 if e > 1 and pitch else e for e, s, pitch in pairs)
         packed = pack(at.itemsize, extents, strides)
         partly = at.writes and not (packed.exact and not operand.picked)
-        found.append(_Staged(operand, ways[operand.name], ref[operand.name], at, packed, at.reads or partly, at.writes))
-    return found
+        staging, reads = ways[operand.name], at.reads or partly
+        staged_operands.append(_Staged(operand, staging, ref[operand.name], at, packed, reads, at.writes))
+    return staged_operands
 
 
 def _rooms(operands: list[_Staged], *, apart: bool) -> dict[str, RoomLayout]:

@@ -167,8 +167,8 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan, own: 
         first += len(row)
         turns = _turns(tiles)
         for turn in range(int(turns.max(initial=-1)) + 1):
-            now = turns == turn
-            nests = (nest.selected(kept[now]).scattered(tiles[now], count) for nest in group.nests)
+            at_turn = turns == turn
+            nests = (nest.selected(kept[at_turn]).scattered(tiles[at_turn], count) for nest in group.nests)
             ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, own) for nest in nests)))
     return ordered
 

@@ -32,7 +32,7 @@ class QueueTable:
     def _numbers(self) -> dict[tuple[str, int | None], int]:
         return {(q.engine, q.core): n for n, q in enumerate(self.all)}
 
-    def of(self, engine: str, core: int) -> int:
+    def core_queue(self, engine: str, core: int) -> int:
         """The queue of an engine of a core, by its name."""
         return self._numbers[(engine, core)]
 

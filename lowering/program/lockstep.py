@@ -186,7 +186,7 @@ class OpWalk:
             return
         places = [r.places[buffer] for buffer, _ in step.refs]
         bases = [place.address + offset for place, (_, offset) in zip(places, step.refs, strict=True)]
-        queue = self._build.queues.of(step.engine, r.core)
+        queue = self._build.queues.core_queue(step.engine, r.core)
         instruction = step.instruction.stamp(self._number, bases)
         self._build.dependences.emit(queue, instruction, step.instruction, bases, [(p.area,) for p in places])
 

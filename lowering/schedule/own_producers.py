@@ -44,14 +44,14 @@ def with_own_producers(
 
 def _needed(stages: Sequence[StageSpec], position: int, output: int) -> frozenset[int]:
     """The stages whose results one stage reads, if only through others, but for parts of the result."""
-    found: set[int] = set()
+    producers: set[int] = set()
     waiting = [position]
     while waiting:
         read = _read(stages[waiting.pop()]) - {output}
-        direct = {p for p, stage in enumerate(stages) if stage.write in read} - found
-        found |= direct
+        direct = {p for p, stage in enumerate(stages) if stage.write in read} - producers
+        producers |= direct
         waiting += sorted(direct)
-    return frozenset(found)
+    return frozenset(producers)
 
 
 def _read(stage: StageSpec) -> set[int]:
