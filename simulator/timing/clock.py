@@ -73,84 +73,84 @@ class Clock:
             self._advance(queue, 0)
         events, version = self._events, self._version
         while events:
-            now = events[0][0]
-            while events and events[0][0] == now:
+            time = events[0][0]
+            while events and events[0][0] == time:
                 _, queue, scheduled = heappop(events)
                 if scheduled == version[queue]:
-                    self._step(queue, now)
-            self._set_rates(now)
+                    self._step(queue, time)
+            self._set_rates(time)
         cycles = max([0, *(retired[-1] for retired in self._retired if retired)])
         stuck = tuple(q for q, stream in enumerate(self._tasks) if self._next[q] < len(stream))
         return RunTimeline(self.start, self.end, self.order, self.conflict, cycles, stuck)
 
-    def _step(self, queue: int, now: int) -> None:
+    def _step(self, queue: int, time: int) -> None:
         """The awaited moment of ``queue`` has come: issue is over, or the body, or a wait."""
         phase = self._phase[queue]
         task = self._tasks[queue][self._next[queue]]
         if phase == _ISSUE and task.work:
-            self._begin_body(queue, task, now)
+            self._begin_body(queue, task, time)
             return
-        if task.waits is not None and not self._pass(queue, task.waits, now):
+        if task.waits is not None and not self._pass(queue, task.waits, time):
             return
         if phase == _BODY:
-            self._end_body(queue, task, now)
+            self._end_body(queue, task, time)
         if phase != _WAIT:
             self.order.append((queue, self._next[queue]))
-        self._retire(queue, task, now)
-        self._advance(queue, now)
+        self._retire(queue, task, time)
+        self._advance(queue, time)
 
-    def _advance(self, queue: int, now: int) -> None:
+    def _advance(self, queue: int, time: int) -> None:
         """Begin the next instruction of ``queue``; waits that are already satisfied take no time."""
         stream, start = self._tasks[queue], self.start[queue]
         while self._next[queue] < len(stream):
             index = self._next[queue]
             task = stream[index]
-            start[index] = now
+            start[index] = time
             if task.waits is None:
                 self._phase[queue] = _ISSUE
-                self._schedule(queue, now + task.issue)
+                self._schedule(queue, time + task.issue)
                 return
-            if not self._pass(queue, task.waits, now):
+            if not self._pass(queue, task.waits, time):
                 self._phase[queue] = _WAIT
                 return
-            self._retire(queue, task, now)
+            self._retire(queue, task, time)
 
-    def _pass(self, queue: int, waits: tuple[Wait, ...], now: int) -> bool:
-        """Whether all these waits are satisfied by now; if not, ``queue`` is woken when the first open one may be."""
+    def _pass(self, queue: int, waits: tuple[Wait, ...], time: int) -> bool:
+        """Whether all waits are satisfied at ``time``; if not, ``queue`` is woken when the first open one may be."""
         for awaited, count in waits:
             retired = self._retired[awaited] if awaited < len(self._retired) else []
             if count > len(retired):
                 if awaited < len(self._waiters):
                     self._waiters[awaited].append((count, queue))
                 return False
-            if count and retired[count - 1] > now:
+            if count and retired[count - 1] > time:
                 self._schedule(queue, retired[count - 1])
                 return False
         return True
 
-    def _retire(self, queue: int, task: Task, now: int) -> None:
+    def _retire(self, queue: int, task: Task, time: int) -> None:
         """The instruction leaves its engine; queues retire in order, each ``latency`` after it left."""
-        self.end[queue][self._next[queue]] = now
+        self.end[queue][self._next[queue]] = time
         self._next[queue] += 1
         retired = self._retired[queue]
-        done = now + task.latency
+        done = time + task.latency
         retired.append(max(done, retired[-1]) if retired else done)
         waiters = self._waiters[queue]
         if waiters:
             satisfied = [w for w in waiters if w[0] <= len(retired)]
             for waiter in satisfied:
                 waiters.remove(waiter)
-                self._schedule(waiter[1], max(now, retired[waiter[0] - 1]))
+                self._schedule(waiter[1], max(time, retired[waiter[0] - 1]))
 
     def _schedule(self, queue: int, when: int) -> None:
         self._version[queue] += 1
         heappush(self._events, (when, queue, self._version[queue]))
 
-    def _begin_body(self, queue: int, task: Task, now: int) -> None:
+    def _begin_body(self, queue: int, task: Task, time: int) -> None:
         self._phase[queue] = _BODY
         self._version[queue] += 1
         self._left[queue] = task.work
-        self._since[queue] = now
+        self._since[queue] = time
         self._kept[queue] = 1.0
         if task.links:
             self._share[queue] = 0.0
@@ -161,8 +161,8 @@ class Clock:
             self._load.change(queue, task.banks, 0.0, task.cap)
         self._fresh.add(queue)
 
-    def _end_body(self, queue: int, task: Task, now: int) -> None:
-        self._settle(queue, now)
+    def _end_body(self, queue: int, task: Task, time: int) -> None:
+        self._settle(queue, time)
         self._phase[queue] = _WAIT
         self._load.change(queue, task.banks, self._share[queue], 0.0)
         if task.links:
@@ -172,21 +172,21 @@ class Clock:
                 del self._flows[flow]
             self._flows_changed = True
 
-    def _settle(self, queue: int, now: int) -> None:
+    def _settle(self, queue: int, time: int) -> None:
         """Account for the work done since the rate was last set."""
-        passed = now - self._since[queue]
+        passed = time - self._since[queue]
         if passed:
             kept = self._kept[queue]
             self._left[queue] -= passed * self._share[queue] * kept
-            self._since[queue] = now
+            self._since[queue] = time
             if kept < 1.0:
                 self.conflict[self._limit[queue]] += passed * (1.0 - kept)
 
-    def _set_rates(self, now: int) -> None:
+    def _set_rates(self, time: int) -> None:
         """Share links and banks anew, and foretell the ends of all whose rate changed."""
         if self._flows_changed:
             self._flows_changed = False
-            self._share_links(now)
+            self._share_links(time)
         affected = self._fresh
         if self._load.disturbed:
             affected |= self._load.disturbed
@@ -195,13 +195,13 @@ class Clock:
         for queue in sorted(affected):
             if self._phase[queue] != _BODY:
                 continue
-            self._settle(queue, now)
+            self._settle(queue, time)
             task = self._tasks[queue][self._next[queue]]
             self._kept[queue], self._limit[queue] = self._load.slowdown(task.banks)
             rate = self._share[queue] * self._kept[queue]
-            self._schedule(queue, now + max(0, ceil(self._left[queue] / rate - 1e-6)))
+            self._schedule(queue, time + max(0, ceil(self._left[queue] / rate - 1e-6)))
 
-    def _share_links(self, now: int) -> None:
+    def _share_links(self, time: int) -> None:
         flows = self._flows
         state = tuple((flow, len(users)) for flow, users in flows.items())
         shares = self._fair.get(state)
@@ -211,7 +211,7 @@ class Clock:
             for queue in users:
                 old = self._share[queue]
                 if share != old:
-                    self._settle(queue, now)
+                    self._settle(queue, time)
                     self._load.change(queue, self._tasks[queue][self._next[queue]].banks, old, share)
                     self._share[queue] = share
                     self._fresh.add(queue)
