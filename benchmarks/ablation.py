@@ -199,7 +199,7 @@ def stays(gained: Iterable[float]) -> bool:
 def summary(refinements: Sequence[str], cases: Sequence[Case], rows: Measurements) -> Table:
     """One line a refinement, the most useful first."""
     heads = "refinement|plans|mean|largest|where|smallest|stays|what it does"
-    table = columns(heads, left=("refinement", "where", "stays", "what it does"))
+    table = columns(heads, left_aligned=("refinement", "where", "stays", "what it does"))
     lines: list[tuple[float, list[str]]] = []
     for name in refinements:
         gained = gains(name, cases, rows)

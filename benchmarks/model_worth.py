@@ -167,13 +167,13 @@ def report(pairs: Sequence[tuple[str, str]], timeout: float, measured: Measureme
     """The file of --json: one row a network and machine, and the measurements that they are made of."""
 
     def entry(network: str, machine: str) -> dict[str, Any]:
-        found = {w: measured.get(Case(network, machine, w, timeout).key, {}) for w in (None, *MODELS, ALL)}
+        row_by_model = {w: measured.get(Case(network, machine, w, timeout).key, {}) for w in (None, *MODELS, ALL)}
         return {
             "network": network,
             "machine": machine,
-            "cycles": found[None].get("cycles"),
-            "without": {w: row.get("cycles") for w, row in found.items() if w is not None},
-            "lower_bound_cycles": found[None].get("lower_bound_cycles"),
+            "cycles": row_by_model[None].get("cycles"),
+            "without": {w: row.get("cycles") for w, row in row_by_model.items() if w is not None},
+            "lower_bound_cycles": row_by_model[None].get("lower_bound_cycles"),
         }
 
     return {"rows": [entry(*pair) for pair in pairs], "measured": measured}
@@ -192,14 +192,16 @@ def main() -> int:
     pairs = [(network, machine) for network in names for machine in arguments.machine]
     timeout = arguments.timeout
     # A model without a switch has no search that could be left out.
-    tried = [None, *(w for w in arguments.without if disabled(w))]
-    cases = [Case(*pair, without, timeout) for pair in pairs for without in tried]
+    disabled_models = [None, *(w for w in arguments.without if disabled(w))]
+    cases = [Case(*pair, without, timeout) for pair in pairs for without in disabled_models]
     kept = Rows(
         arguments.json, cases if arguments.again else (), lambda rows: report(pairs, timeout, rows), "measured"
     )  # fmt: skip
     measure_all(cases, kept, arguments.jobs)
     console = Console(width=None if sys.stdout.isatty() else 160)
-    table = columns("|".join(("network", "machine", "cycles", "/ bound", *MODELS, ALL)), left=("network", "machine"))
+    table = columns(
+        "|".join(("network", "machine", "cycles", "/ bound", *MODELS, ALL)), left_aligned=("network", "machine")
+    )
     gains: dict[tuple[str, str], list[float]] = {}
     for row in report(pairs, timeout, kept.measured)["rows"]:
         cycles = row["cycles"]

@@ -65,7 +65,7 @@ class Subject:
     samples: int | None = None
 
     @classmethod
-    def tried(
+    def from_program(
         cls, name: str, program: Program, machine: Machine, graph: Graph, inputs: Arrays, exact: Arrays,
         reference: Arrays, samples: int | None = None,
     ) -> Subject:  # fmt: skip
@@ -125,7 +125,7 @@ class Verdict:
         return self.bits_differ or self.race or bool(broken)
 
     @property
-    def found(self) -> bool:
+    def is_detected(self) -> bool:
         return bool(self.reported) or self.bits_differ
 
     @property
@@ -183,7 +183,9 @@ def compiled(name: str, timeout: float) -> Subject:
     exact = evaluate_graph(package.graph, inputs, cuts=reduce_cuts(package.plan))
     used = {port.name: inputs[port.name] for port in package.program.inputs}
     graph, machine = package.graph, package.machine
-    return Subject.tried(name, package.program, machine, graph, used, exact, reference.outputs, reference.samples)
+    return Subject.from_program(
+        name, package.program, machine, graph, used, exact, reference.outputs, reference.samples
+    )
 
 
 def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
@@ -209,7 +211,7 @@ def verdicts(subject: Subject, count: int, seed: int) -> list[Verdict]:
 
 def summary(rows: list[Verdict], key: str) -> Table:
     """One line for each value of ``key``, and one for all."""
-    table = columns(f"{key}|mutants|matter|found|%|--exact|%|--check|%|false alarms", left=(key,))
+    table = columns(f"{key}|mutants|matter|found|%|--exact|%|--check|%|false alarms", left_aligned=(key,))
     groups: dict[str, list[Verdict]] = {}
     for row in rows:
         groups.setdefault(getattr(row, key), []).append(row)
@@ -235,10 +237,10 @@ def page(rows: Sequence[Verdict]) -> str:
     for title, wanted in (
         (
             "Found by the bits of an output, but not by sanitizer or `--exact`",
-            lambda r: r.found and not r.found_exactly,
+            lambda r: r.is_detected and not r.found_exactly,
         ),
-        ("Not found", lambda r: r.matters and not r.found),
-        ("Without consequences", lambda r: not r.found and not r.matters),
+        ("Not found", lambda r: r.matters and not r.is_detected),
+        ("Without consequences", lambda r: not r.is_detected and not r.matters),
     ):
         chosen = [row for row in rows if wanted(row)]
         lines += ["", f"## {title}: {len(chosen)}"]
@@ -286,7 +288,7 @@ def main() -> int:
         size = subject.program.instructions
         errors.print(f"{name}: {share} mutants of {size:,} instructions, {seconds:.0f} s", highlight=False)
         if arguments.json is not None:
-            records = [asdict(r) | {"matters": r.matters, "found": r.found} for r in rows]
+            records = [asdict(r) | {"matters": r.matters, "found": r.is_detected} for r in rows]
             arguments.json.write_text(json.dumps(records, indent=1))
     if arguments.page is not None:
         arguments.page.write_text(page(rows))
@@ -294,8 +296,8 @@ def main() -> int:
     kinds = Counter(kind for r in rows for kind in (r.reported or ("none",)))
     console.print(f"\nreported by the sanitizer: {dict(sorted(kinds.items()))}", highlight=False)
     for title, wanted in (
-        ("not found", lambda r: r.matters and not r.found),
-        ("not found by sanitizer and --exact", lambda r: r.matters and r.found and not r.found_exactly),
+        ("not found", lambda r: r.matters and not r.is_detected),
+        ("not found by sanitizer and --exact", lambda r: r.matters and r.is_detected and not r.found_exactly),
         ("false alarms", lambda r: bool(r.reported) and not r.matters),
         ("nothing to find", lambda r: not r.reported and not r.matters),
     ):

@@ -234,7 +234,7 @@ def summary(cases: list[Case], rows: list[dict[str, Any]]) -> Table:
     """One line a row."""
     heads = "network|target|batch|strategy|compile s|run s|error|rounded|violations|NPU MACs|elements|cycles"
     heads += "|/ bound|predicted"
-    table = columns(heads, left=("network", "target", "strategy"))
+    table = columns(heads, left_aligned=("network", "target", "strategy"))
     for case, row in zip(cases, rows, strict=True):
         run: dict[str, Any] = row.get("run", {})
         cells = [case.title, case.target, str(case.batch or "-"), case.strategy]
@@ -266,11 +266,11 @@ def comparison(cases: list[Case], rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def columns(heads: str, left: Collection[str]) -> Table:
-    """An empty table with these heads, separated by ``|``; the columns in ``left`` are aligned to the left."""
+def columns(heads: str, left_aligned: Collection[str]) -> Table:
+    """An empty table with these heads, separated by ``|``; the columns in ``left_aligned`` are aligned to the left."""
     table = Table(box=None, pad_edge=False)
     for head in heads.split("|"):
-        table.add_column(head, justify="left" if head in left else "right", no_wrap=True)
+        table.add_column(head, justify="left" if head in left_aligned else "right", no_wrap=True)
     return table
 
 

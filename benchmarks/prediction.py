@@ -141,14 +141,14 @@ def measure(case: Case) -> Row | None:
     """``None`` if there is no plan."""
     began = time.perf_counter()
     try:
-        made = compiled(case)
+        compilation = compiled(case)
     except GirihError as error:
         if not case.machine.isdigit():
             print(f"{case}: {error}", file=sys.stderr)
         return None
     seconds = time.perf_counter() - began
-    plan = made.plan
-    run = simulate(made.program, made.machine, {}, {}, data=False).summary
+    plan = compilation.plan
+    run = simulate(compilation.program, compilation.machine, {}, {}, data=False).summary
     return Row(
         case.machine, case.network, case.strategy, case.timeout,
         plan.cycles_predicted, run.cycles, plan.lower_bound_cycles, case.size, run.npu.macs, round(seconds, 1),
@@ -172,7 +172,7 @@ def kept_rows(file: Path | None) -> list[Row]:
 def summaries(rows: Sequence[Row]) -> Table:
     """A line for each built-in machine, one for all that are drawn."""
     heads = "machine|runs|within 3 %|least|most|mean error|cycles / bound|solver's"
-    lines = columns(heads, left=("machine",))
+    lines = columns(heads, left_aligned=("machine",))
     machines = dict.fromkeys("drawn" if row.machine.isdigit() else row.machine for row in rows)
     for machine in [*machines, *(["all"] if len(machines) > 1 else [])]:
         own = [r for r in rows if machine in (r.machine, "all") or (machine == "drawn" and r.machine.isdigit())]
@@ -189,7 +189,8 @@ def summaries(rows: Sequence[Row]) -> Table:
 def details(rows: Iterable[Row]) -> Table:
     """A line for each run."""
     lines = columns(
-        "machine|network|strategy|timeout|predicted|simulated|error|/ bound", left=("machine", "network", "strategy")
+        "machine|network|strategy|timeout|predicted|simulated|error|/ bound",
+        left_aligned=("machine", "network", "strategy"),
     )
     for row in rows:
         lines.add_row(

@@ -154,7 +154,7 @@ def means(rows: Sequence[dict[str, Any]]) -> list[str]:
 def comparison(rows: Sequence[dict[str, Any]]) -> Table:
     """One line a network: cycles, rates and times."""
     heads = "network|batch|cycles|/ bound|graphturbo|layerwise|items/s|published|error|predicted|compile s|import|plan"
-    table = columns(f"{heads}|lower|published s|status", left=("network",))
+    table = columns(f"{heads}|lower|published s|status", left_aligned=("network",))
     for r in rows:
         cycles, rate = r["solver_cycles"], r["items_per_second"]
         stages = r["compile_seconds_by_stage"]["solver"] or {}
@@ -181,7 +181,7 @@ def answers(rows: Sequence[dict[str, Any]]) -> Table:
     """What each constraint model of the solver answered: its status, and its gap if it is not optimal."""
     rows = [r for r in rows if r["models"]]
     names = list(dict.fromkeys(name for r in rows for name in r["models"]))
-    table = columns("|".join(("network", "solver", *names)), left=("network",))
+    table = columns("|".join(("network", "solver", *names)), left_aligned=("network",))
     for r in rows:
         table.add_row(r["name"], r["solver_status"], *(_answer(r["models"].get(name)) for name in names))
     return table

@@ -51,7 +51,7 @@ def measure(layers: int, timeout: float, strategy: str) -> dict[str, Any]:
 
 def table(rows: Sequence[dict[str, Any]]) -> Table:
     heads = ("layers", "operators", "instructions", "cycles", *STAGES, "processor", "to the first")
-    lines = columns("|".join(heads), left=())
+    lines = columns("|".join(heads), left_aligned=())
     for row in rows:
         seconds = [*(row["seconds"][stage] for stage in STAGES), row["processor"]]
         ratio = row["processor"] / rows[0]["processor"]

@@ -155,7 +155,7 @@ def resnet50(folder: Path) -> girih.Compiled:
 
 
 def table(title: str, rows: list[Row]) -> Table:
-    lines = columns("|instructions|wall s|processor s|instructions/s", left=("",))
+    lines = columns("|instructions|wall s|processor s|instructions/s", left_aligned=("",))
     lines.title, lines.title_justify = title, "left"
     for row in rows:
         cells = (f"{row.instructions:,}", f"{row.rate:,.0f}") if row.instructions else ("", "")

@@ -80,7 +80,7 @@ class _State:
     floor: Ints
     low: Ints
     """(n + 1): as defined above; ``never`` for placed ones and behind the last."""
-    left: Bools
+    unplaced: Bools
     refused: Bools
     remaining: Ints
     """(m): units still to be placed in each clique."""
@@ -162,9 +162,9 @@ def _descend(field: _Field, place: Ints, limit: int, weight: NDArray[np.float64]
     while True:
         failed = _failure(field, state)
         if failed is None:
-            if not state.left.any():
+            if not state.unplaced.any():
                 return Attempt([int(a) for a in state.at], failures, order)
-            floors = np.where(state.left & ~state.refused, state.floor, field.never)
+            floors = np.where(state.unplaced & ~state.refused, state.floor, field.never)
             lowest = np.flatnonzero(floors == floors.min())
             i = int(lowest[np.argmin(place[lowest])])
             trail.append((state, i))
@@ -197,15 +197,15 @@ def _put(field: _Field, state: _State, i: int) -> _State:
     """Item i goes to its floor."""
     at = state.at.copy()
     at[i] = state.floor[i]
-    left = state.left.copy()
-    left[i] = False
+    unplaced = state.unplaced.copy()
+    unplaced[i] = False
     top = state.floor[i] + field.sizes[i]
-    raised = (field.apart[i] == 0) & left & (state.floor < top)
+    raised = (field.apart[i] == 0) & unplaced & (state.floor < top)
     floor = np.where(raised, top, state.floor)
     low = state.low.copy()
-    low[:-1] = np.where(left, np.maximum(low[:-1], floor), field.never)
+    low[:-1] = np.where(unplaced, np.maximum(low[:-1], floor), field.never)
     remaining = state.remaining - field.alive[:, i] * field.sizes[i]
-    return _State(at, floor, low, left, state.refused & ~raised, remaining, state.placed | 1 << i, state.blame)
+    return _State(at, floor, low, unplaced, state.refused & ~raised, remaining, state.placed | 1 << i, state.blame)
 
 
 def _refuse(field: _Field, state: _State, i: int, culprits: int) -> _State:
@@ -213,11 +213,11 @@ def _refuse(field: _Field, state: _State, i: int, culprits: int) -> _State:
     refused = state.refused.copy()
     refused[i] = True
     low = state.low.copy()
-    waiting = np.flatnonzero(refused & state.left)
-    tops = low[:-1] + np.where(state.left, field.sizes, field.never)
+    waiting = np.flatnonzero(refused & state.unplaced)
+    tops = low[:-1] + np.where(state.unplaced, field.sizes, field.never)
     low[waiting] = np.maximum(low[waiting], np.minimum((tops + field.apart[waiting]).min(axis=1), field.never))
     return _State(
-        state.at, state.floor, low, state.left, refused, state.remaining, state.placed, {**state.blame, i: culprits}
+        state.at, state.floor, low, state.unplaced, refused, state.remaining, state.placed, {**state.blame, i: culprits}
     )
 
 
@@ -227,15 +227,15 @@ def _failure(field: _Field, state: _State) -> list[int] | None:
     high = np.where(state.remaining > 0, lowest + state.remaining, 0)
     if len(high) and high.max() > field.capacity:
         clique = field.alive[int(high.argmax())]
-        return [int(i) for i in np.flatnonzero(clique & state.left)]
-    waiting = np.flatnonzero(state.refused & state.left)
+        return [int(i) for i in np.flatnonzero(clique & state.unplaced)]
+    waiting = np.flatnonzero(state.refused & state.unplaced)
     if len(waiting):
         support = (state.low[:-1] + field.apart[waiting]).min(axis=1)
         falls = support >= state.floor[waiting] + field.sizes[waiting]
         if falls.any():
             return [int(waiting[falls.argmax()])]
-    if state.left.any() and not (state.left & ~state.refused).any():
-        return [int(i) for i in np.flatnonzero(state.left)]
+    if state.unplaced.any() and not (state.unplaced & ~state.refused).any():
+        return [int(i) for i in np.flatnonzero(state.unplaced)]
     return None
 
 

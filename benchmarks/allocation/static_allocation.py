@@ -126,14 +126,14 @@ class _Run:
         return time.perf_counter() - self.began
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Seconds of the wall clock until it strikes."""
         return max(0.0, self.until - self.seconds)
 
     @property
     def over(self) -> bool:
         """Whether it is time to stop, whatever was reached."""
-        if not self.timed_out and not self.left:
+        if not self.timed_out and not self.remaining_seconds:
             self.timed_out = True
         return self.timed_out or self.interrupted or self.spent >= self.limit
 
@@ -149,9 +149,9 @@ class _Run:
         with ThreadPoolExecutor(1) as aside:
             while self.bound <= goal < self.peak and not self.over and self.spent < end:
                 share = min(share, end - self.spent)
-                guided = aside.submit(self._guided, goal, order, Budget(self.left, share))
+                guided = aside.submit(self._guided, goal, order, Budget(self.remaining_seconds, share))
                 failures, searched = 0, None
-                while searched is None and failures < share * FAILURES and self.left:
+                while searched is None and failures < share * FAILURES and self.remaining_seconds:
                     attempt = next(attempts, None)
                     if attempt is None:
                         break
@@ -226,7 +226,9 @@ class _Run:
         for var, value in zip(offset, self.at, strict=True):
             model.hint(var, value)
         self.until, self.limit = self.budget.seconds, self.budget.limit
-        solution = solve(model, budget=Budget(self.left, max(0.0, self.limit - self.spent)), seed=self.seed)
+        solution = solve(
+            model, budget=Budget(self.remaining_seconds, max(0.0, self.limit - self.spent)), seed=self.seed
+        )
         self.spent += solution.effort.deterministic_seconds
         self.interrupted = solution.interrupted
         self.timed_out = self.timed_out or solution.effort.timed_out

@@ -306,7 +306,7 @@ def programs(folder: Path, console: Console) -> dict[str, Program]:
 
 def table(published: Sequence[Figure], states: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     """Published figures beside ours on each machine."""
-    shown = columns("figure|held out|published|" + "|".join(states), left=("figure", "held out"))
+    shown = columns("figure|held out|published|" + "|".join(states), left_aligned=("figure", "held out"))
     for f in published:
         unit = "{:.2f}" if f.what == "milliseconds" else "{:.0%}"
         cells = [unit.format(values[f.run][f.what]) for values in states.values()]

@@ -206,7 +206,7 @@ def busy_for_ideal(network: str, machine: Machine, theirs: dict[str, dict[str, d
 
 
 def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
-    table = columns("layer|ours|SCALE-Sim|ratio|why|weight stat.", left=LEFT)
+    table = columns("layer|ours|SCALE-Sim|ratio|why|weight stat.", left_aligned=LEFT)
     for row in rows:
         weight_ratio = row.ours / weights[row.layer]
         table.add_row(
@@ -230,7 +230,7 @@ def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
 
 
 def memory_table(rows: Sequence[Row], reread: dict[str, float]) -> Table:
-    table = columns("layer|ours|SCALE-Sim|ratio|why|it reads", left=LEFT)
+    table = columns("layer|ours|SCALE-Sim|ratio|why|it reads", left_aligned=LEFT)
     for row in rows:
         cells = f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{reread[row.layer]:.1f} x"
         table.add_row(row.layer, *cells)
@@ -238,14 +238,14 @@ def memory_table(rows: Sequence[Row], reread: dict[str, float]) -> Table:
 
 
 def busy_table(rows: dict[str, dict[str, float]]) -> Table:
-    table = columns("network|published|ours|SCALE-Sim|weight stat.", left=LEFT)
+    table = columns("network|published|ours|SCALE-Sim|weight stat.", left_aligned=LEFT)
     for network, row in rows.items():
         table.add_row(network, *(f"{row[head]:.2f}" for head in ("published", "ours", "SCALE-Sim", "weight stat.")))
     return table
 
 
 def utilisation_table(shares: Utilisation) -> Table:
-    table = columns("network, items a cluster|published|" + "|".join(STRATEGIES), left=LEFT)
+    table = columns("network, items a cluster|published|" + "|".join(STRATEGIES), left_aligned=LEFT)
     for p in PUBLISHED:
         cells = [f"{p.vector:.0%} / {p.matrix:.0%}"]
         for strategy in STRATEGIES:

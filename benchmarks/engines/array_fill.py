@@ -112,7 +112,7 @@ def spent(engine: Engine, shape: tuple[int, int, int], body: float, fill: float)
 
 def table(losses_by_op: dict[str, Loss], most: int) -> Table:
     """The operators that lose the most cycles first, and the sum of all."""
-    lines = columns("|".join(HEADS), left=("operator",))
+    lines = columns("|".join(HEADS), left_aligned=("operator",))
     total = Loss()
     for loss in losses_by_op.values():
         total = total.plus(loss)

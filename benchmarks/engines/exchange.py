@@ -42,15 +42,15 @@ def replaced(compiled: girih.Compiled, runs: list[Segment]) -> tuple[Segment, ..
     if len(names) < sum(len(run.ops) for run in runs):
         raise UsageError("an operator is in two of the runs; name each of them once")
     segments: list[Segment] = []
-    left = sorted(runs, key=lambda run: place[run.ops[0]])
+    replacements = sorted(runs, key=lambda run: place[run.ops[0]])
     for segment in bare(compiled.graph, compiled.plan.segments):
         if not names & set(segment.ops):
             segments.append(segment)
         elif more := set(segment.ops) - names:
             raise UsageError(f"a segment of the plan also has {', '.join(sorted(more))}; name runs for all of it")
         else:
-            segments += left
-            left = []
+            segments += replacements
+            replacements = []
     return tuple(segments)
 
 
@@ -80,12 +80,12 @@ def best_plan(subproblem: Subproblem, segments: tuple[Segment, ...]) -> Plan:
 
 def spans(plan: Plan, names: set[str]) -> list[tuple[Segment, int, int]]:
     """Of each segment with some of these operators: the first start and the last stop of its slots, in cycles."""
-    found: list[tuple[Segment, int, int]] = []
+    segment_spans: list[tuple[Segment, int, int]] = []
     for number, segment in enumerate(plan.segments):
         if names & set(segment.ops):
             slots = [p for p in plan.predictions if plan.steps[p.step].segment == number]
-            found.append((segment, min(p.start for p in slots), max(p.stop for p in slots)))
-    return found
+            segment_spans.append((segment, min(p.start for p in slots), max(p.stop for p in slots)))
+    return segment_spans
 
 
 def show(title: str, plan: Plan, names: set[str]) -> None:

@@ -37,7 +37,7 @@ def subject(name: str) -> Subject:
     inputs = inputs_of(graph)
     plan = sequential_plan(graph, machine)
     exact = evaluate_graph(graph, inputs, cuts=reduce_cuts(plan))
-    return Subject.tried(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
+    return Subject.from_program(name, lower(graph, plan, machine), machine, graph, inputs, exact, exact)
 
 
 def tried(name: str, kind: str) -> list[Verdict]:
@@ -51,7 +51,7 @@ def tried(name: str, kind: str) -> list[Verdict]:
 @pytest.mark.parametrize("kind", MISTAKES)
 def test_every_mistake_that_matters_is_found(name: str, kind: str) -> None:
     for verdict in tried(name, kind):
-        assert verdict.found or not verdict.matters, verdict
+        assert verdict.is_detected or not verdict.matters, verdict
         assert verdict.found_exactly or not verdict.matters or verdict.change == 0, verdict
         # The sanitizer and the judge of order agree: no race is overlooked, and none is invented.
         if not set(verdict.reported) - {"race"}:

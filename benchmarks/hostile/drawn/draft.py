@@ -113,8 +113,8 @@ class Draft:
         """The network; its outputs are what no node reads. ``batch`` names the first dimension of the inputs."""
         read = {name for node in self.nodes for name in node.input}
         used = [value for value in self.inputs if value.name in read]
-        made = {name for node in self.nodes for name in node.output}
-        sinks = [value for value in self.values if value.name in made - read]
+        written = {name for node in self.nodes for name in node.output}
+        sinks = [value for value in self.values if value.name in written - read]
         ports = [_port(value, batch) for value in used]
         results = [_port(value) for value in sinks]
         if batch is not None:
