@@ -154,7 +154,7 @@ class Compiled(container.Package):
         """What the models could have decided for an operator, with their costs; ``KeyError`` for an unknown name."""
         if operator not in self.graph.op:
             raise KeyError(operator)
-        return tuple(Alternative(**vars(row)) for row in self._models.of(operator))
+        return tuple(Alternative(**vars(row)) for row in self._models.for_operator(operator))
 
     @cached_property
     def _models(self) -> ModelAlternatives:

@@ -47,10 +47,10 @@ class ModelAlternatives:
         self._tiles = TileAlternatives(tiler, Cells(graph), plan)
         self._segments = SegmentAlternatives(Candidates(graph, machine, disabled=options.disabled), plan)
 
-    def of(self, operator: str) -> tuple[ModelAlternative, ...]:
+    def for_operator(self, operator: str) -> tuple[ModelAlternative, ...]:
         """By decision; of tiles the cheapest first, of splits and segments, too."""
-        tiles = self._tiles.of(operator)
-        segments = self._segments.of(operator)
+        tiles = self._tiles.for_operator(operator)
+        segments = self._segments.for_operator(operator)
         own = next((row.ops for row in segments if row.chosen), ())
         return (
             *(ModelAlternative("tile", tile_text(t.tile), t.cycles, CELL, t.chosen, t.why_not) for t in tiles),

@@ -99,7 +99,7 @@ class ModelRun:
     constraints: int = 0
 
     @staticmethod
-    def of(solved: Solved, effort: Effort, note: str = "") -> ModelRun:
+    def from_solved(solved: Solved, effort: Effort, note: str = "") -> ModelRun:
         """An answer as the plan carries it, and what it took."""
         return ModelRun(
             solved.model, solved.status, solved.objective, solved.bound,

@@ -217,7 +217,7 @@ class _Run:
         ordered(problem, model, offset)
         model.lowest_first(offset[i] for i in order)
         solution = solve(model, budget=budget, seed=self.seed)
-        return solution, [solution.value(var) for var in offset] if solution.found else None
+        return solution, [solution.value(var) for var in offset] if solution.has_solution else None
 
     def _last(self, model: Model, offset: Sequence[Var]) -> None:
         """Solve the model with what is left of the budget; the best packing is the hint."""
@@ -234,7 +234,7 @@ class _Run:
         self.timed_out = self.timed_out or solution.effort.timed_out
         if solution.bound is not None:
             self.bound = max(self.bound, round(solution.bound))
-        if solution.found:
+        if solution.has_solution:
             self.hinted = True
             self._take([solution.value(var) for var in offset], "solver")
 

@@ -81,7 +81,7 @@ def _costs(graph: Graph, machine: Machine, plan: Plan) -> Costs:
     for buffer in plan.local:
         if buffer.use == level.use:
             by_segment[buffer.segment].append(buffer)
-    rate = Rates.of(machine).read
+    rate = Rates.from_machine(machine).read
     first = list(accumulate((len(plan.segments[step.segment].ops) for step in plan.steps), initial=0))
     costs: dict[tuple[int, int], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for number, (step, after) in enumerate(pairwise(plan.steps)):

@@ -145,7 +145,7 @@ def improve(
     for var, value in zip(address, at, strict=True):
         model.hint(var, value)
     solution = solve(model, budget=budget, seed=seed)
-    return [solution.value(var) for var in address] if solution.found else None, solution
+    return [solution.value(var) for var in address] if solution.has_solution else None, solution
 
 
 def _coarser(problem: BankProblem, step: int) -> BankProblem | None:
@@ -167,7 +167,7 @@ def _search(
     if order is not None:
         model.lowest_first(address[i] for i in order)
     solution = solve(model, budget=budget, seed=seed)
-    return [solution.value(var) for var in address] if solution.found else None, solution
+    return [solution.value(var) for var in address] if solution.has_solution else None, solution
 
 
 def addresses(problem: BankProblem, model: Model) -> list[Var]:

@@ -75,7 +75,7 @@ def _windows(count: int) -> Iterator[range]:
 
 def _window(problem: SeparationProblem, at: Sequence[int], members: range) -> _Window:
     """The members, and the buffers that they meet, which stay where they are."""
-    met = dict.fromkeys(m for i in members for m in problem.of[i])
+    met = dict.fromkeys(m for i in members for m in problem.meetings_by_buffer[i])
     outside = dict.fromkeys(i for m in met for i in (m.earlier, m.later) if i not in members)
     numbers = (*members, *outside)
     place = {number: i for i, number in enumerate(numbers)}
@@ -98,8 +98,8 @@ def _search(window: _Window, budget: Budget, seed: int) -> tuple[list[int], Effo
     shared = [_shared(model, problem, meeting, address, at) for meeting in problem.meetings]
     model.minimize(weighted(shared, [m.cycles for m in problem.meetings]))
     solution = solve(model, budget=budget, seed=seed)
-    found = [solution.value(a) for a in address] if solution.found else list(at)
-    return min([list(at), found], key=problem.waits), solution.effort
+    candidate = [solution.value(a) for a in address] if solution.has_solution else list(at)
+    return min([list(at), candidate], key=problem.waits), solution.effort
 
 
 def _shared(

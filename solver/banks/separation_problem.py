@@ -39,13 +39,13 @@ class SeparationProblem:
     meetings: tuple[Meeting, ...]
 
     @cached_property
-    def of(self) -> tuple[tuple[Meeting, ...], ...]:
+    def meetings_by_buffer(self) -> tuple[tuple[Meeting, ...], ...]:
         """The meetings of each buffer."""
-        of: list[list[Meeting]] = [[] for _ in self.sizes]
+        meetings_by_buffer: list[list[Meeting]] = [[] for _ in self.sizes]
         for meeting in self.meetings:
-            of[meeting.earlier].append(meeting)
-            of[meeting.later].append(meeting)
-        return tuple(tuple(meetings) for meetings in of)
+            meetings_by_buffer[meeting.earlier].append(meeting)
+            meetings_by_buffer[meeting.later].append(meeting)
+        return tuple(tuple(meetings) for meetings in meetings_by_buffer)
 
     def span(self, meeting: Meeting) -> tuple[int, int]:
         """Where the version of the later buffer begins in it, and its size."""
@@ -76,7 +76,7 @@ def separation_problem(
         tuple(b.bytes // unit for b in buffers),
         tuple(b.depth for b in buffers),
         capacity // unit,
-        tuple(_meetings(graph, Rates.of(machine), plan, buffers)),
+        tuple(_meetings(graph, Rates.from_machine(machine), plan, buffers)),
     ), unit
 
 
@@ -93,11 +93,11 @@ def _meetings(graph: Graph, rates: Rates, plan: Plan, buffers: Sequence[LocalBuf
         later = number.get((plan.steps[step].segment, name))
         if later is not None:
             buffer = buffers[later]
-            made = produced.get(buffer.name, -inf)
+            produced_at = produced.get(buffer.name, -inf)
             load = buffer.bytes // buffer.depth / rates.into.bytes_per_cycle
             for earlier, done in before:
                 if earlier != later:
-                    waits = _waits(done, made, stopped, load, rates.latency, buffer.depth)
+                    waits = _waits(done, produced_at, stopped, load, rates.latency, buffer.depth)
                     for version, wait in enumerate(waits):
                         cycles[earlier, later, version] += wait
             before = [*before, (later, prediction.stop)][-LOOK_BACK:]
@@ -106,16 +106,16 @@ def _meetings(graph: Graph, rates: Rates, plan: Plan, buffers: Sequence[LocalBuf
     return [Meeting(*key, round(wait)) for key, wait in cycles.items() if round(wait) > 0]
 
 
-def _waits(done: float, made: float, free: float, load: float, latency: float, depth: int) -> list[float]:
+def _waits(done: float, produced_at: float, free: float, load: float, latency: float, depth: int) -> list[float]:
     """For each version, by how much later its contents can be used if it is not loaded before ``done``.
 
-    The contents are ``made`` at some time, the engine is ``free`` for them at some time, and each load takes ``load``.
+    The contents exist from ``produced_at``, the engine is ``free`` for them at some time, and each load takes ``load``.
     """
 
     def ready(since: float, loads: int) -> float:
         return max(free, since + loads * load + latency) if loads else free
 
-    lost = [ready(max(made, done), n) - ready(made, n) for n in range(depth + 1)]
+    lost = [ready(max(produced_at, done), n) - ready(produced_at, n) for n in range(depth + 1)]
     return [max(0.0, b - a) for a, b in pairwise(lost)]
 
 
@@ -130,14 +130,16 @@ def greedily_separated(problem: SeparationProblem, at: Sequence[int]) -> list[in
             best = _best(problem, addresses, i)
             if best != addresses[i]:
                 addresses[i] = best
-                moved.update((other, None) for m in problem.of[i] for other in (m.earlier, m.later) if other != i)
+                moved.update(
+                    (other, None) for m in problem.meetings_by_buffer[i] for other in (m.earlier, m.later) if other != i
+                )
         turn = list(moved)
     return addresses
 
 
 def _best(problem: SeparationProblem, at: Sequence[int], i: int) -> int:
     """The address of buffer ``i`` with the fewest waits: where it is, or else the lowest of equals."""
-    meetings, size = problem.of[i], problem.sizes[i]
+    meetings, size = problem.meetings_by_buffer[i], problem.sizes[i]
     cost = {at[i]: _cost(problem, at, i, at[i])}
     if not cost[at[i]]:
         return at[i]
@@ -160,6 +162,6 @@ def _cost(problem: SeparationProblem, at: Sequence[int], i: int, address: int) -
     where: Mapping[int, int] = {i: address}
     return sum(
         m.cycles
-        for m in problem.of[i]
+        for m in problem.meetings_by_buffer[i]
         if problem.share(m, where.get(m.earlier, at[m.earlier]), where.get(m.later, at[m.later]))
     )

@@ -37,7 +37,7 @@ def fitting_depths(problem: SeparationProblem, useful: Sequence[int]) -> list[in
     sizes, depths = list(problem.sizes), list(problem.depths)
     met = [
         list(dict.fromkeys(other for m in meetings for other in (m.earlier, m.later) if other != i))
-        for i, meetings in enumerate(problem.of)
+        for i, meetings in enumerate(problem.meetings_by_buffer)
     ]
     for _ in range(max(WEIGHT_DEPTHS)):
         for i, most in enumerate(useful):

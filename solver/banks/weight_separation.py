@@ -42,4 +42,4 @@ def with_separated_weights(
 def _run(waits: int, plan: Plan, machine: Machine, effort: Effort) -> ModelRun:
     status = "feasible" if waits else "optimal"
     solved = Solved(f"banks:{machine.levels.weights.name}", status, float(waits), 0.0, "cycles that weights wait")
-    return ModelRun.of(solved, effort, f"{len(plan.steps)} steps together")
+    return ModelRun.from_solved(solved, effort, f"{len(plan.steps)} steps together")

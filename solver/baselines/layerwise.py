@@ -33,7 +33,7 @@ def layerwise_segments(
     # All that crosses main memory is counted here, outputs among it.
     disabled: Disabled = frozenset(("output-stores",))
     candidates = Candidates(graph, machine, longest=1, margin=margin, shared_margin=shared_margin, disabled=disabled)
-    rate = Rates.of(machine).slowest_home
+    rate = Rates.from_machine(machine).slowest_home
 
     def time(column: Column) -> float:
         activations = column.instances * sum(moved for *_, moved in column.footprints)

@@ -292,10 +292,10 @@ def matrix_run(
         access_strides(access, layout[access.tensor][0], loops) if access.tensor in layout else (0,) * loops
         for access in (stage.write, *stage.factors)
     )
-    left = stage.factors[0]
-    dimensions = _dimensions(left, points, layout) if left.tensor in layout else ()
+    left_operand = stage.factors[0]
+    dimensions = _dimensions(left_operand, points, layout) if left_operand.tensor in layout else ()
     extents = shape_of(points)
-    leaving = [d for d in dimensions if left.fill is not None and d.may_leave(full(extents))]
+    leaving = [d for d in dimensions if left_operand.fill is not None and d.may_leave(full(extents))]
     guarded = {a for d in leaving for a in d.loops}
     if any(not span.size for span in in_bounds(extents, [axis.reduce for axis in stage.axes], leaving)):
         return EngineTime(0, 0, 0)  # this part of the kernel finds nothing but padding
@@ -308,7 +308,7 @@ def matrix_run(
         form, adds = part.form, accumulates or not part.first
         inside = tuple(Span(p.lo + s.lo, p.lo + s.hi) for p, s in zip(points, part.spans, strict=True))
         sums, of_left, of_right, of_start = matrix_traffic(engine, *form.shape)
-        served = [(stage.write, sums * (2 if adds else 1)), (left, of_left), (stage.factors[1], of_right)]
+        served = [(stage.write, sums * (2 if adds else 1)), (left_operand, of_left), (stage.factors[1], of_right)]
         if stage.start is not None and part.first:
             served.append((stage.start, of_start))
         demands = [

@@ -229,9 +229,9 @@ def scratch_groups(graph: Graph, segment: Segment, buffers: Sequence[LocalBuffer
     """Buffers of the accumulator memory in groups that share an address."""
     groups: list[list[LocalBuffer]] = []
     for name, tile in segment.tile.items():  # Host operators have none.
-        mine = {b.name: b for b in buffers if b.op == name}
-        rooms = equal_rooms(graph.op[name], tile.engine, {b.name: b.bytes for b in mine.values()})
-        groups += [[mine[n] for n in room] for room in rooms]
+        buffer_by_name = {b.name: b for b in buffers if b.op == name}
+        rooms = equal_rooms(graph.op[name], tile.engine, {b.name: b.bytes for b in buffer_by_name.values()})
+        groups += [[buffer_by_name[n] for n in room] for room in rooms]
     return groups
 
 

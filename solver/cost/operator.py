@@ -80,7 +80,7 @@ class Rates:
         return np.minimum(self.read, banks.rate(size))
 
     @staticmethod
-    def of(machine: Machine) -> Rates:
+    def from_machine(machine: Machine) -> Rates:
         levels = machine.levels
         shared, main, fetched = (x.name for x in (levels.exchange, levels.home, levels.constants))
 
@@ -354,10 +354,10 @@ class OpCost:
 
     def _apart(self, stage: Stage, points: Box, layout: StageBuffers) -> tuple[int, ...]:
         """:attr:`EngineWork.apart` of the contraction on the matrix engine."""
-        left = stage.factors[0]
-        if left.fill is None or self.machine.staging_memories or self.matrix.count > 1:
+        left_operand = stage.factors[0]
+        if left_operand.fill is None or self.machine.staging_memories or self.matrix.count > 1:
             return ()
-        dtype = self.dtypes[left.tensor]
+        dtype = self.dtypes[left_operand.tensor]
 
         def cycles(axis: int) -> int:
             busy = 0
@@ -367,7 +367,7 @@ class OpCost:
                 busy += run.busy
             return busy
 
-        windows = {a for index in left.index if len(index.terms) > 1 for a, _ in index.terms}
+        windows = {a for index in left_operand.index if len(index.terms) > 1 for a, _ in index.terms}
         return tuple(cycles(axis) if axis in windows else 0 for axis in contraction_axes(stage).k)
 
 

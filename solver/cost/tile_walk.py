@@ -58,7 +58,7 @@ class Work:
         return tuple(operand for operand, _ in self.traffic if operand not in copied)
 
     @staticmethod
-    def of(run: EngineTime, op: Op) -> Work:
+    def from_run(run: EngineTime, op: Op) -> Work:
         position = {name: number for number, name in enumerate(tensor_names(op))}
         elsewhere = {copy.operand for part in run.staged for copy in part.copies}
         traffic = ((position[tensor], 0.0 if tensor in elsewhere else served) for tensor, served in run.traffic)
@@ -132,8 +132,8 @@ class TileWalk:
         boxes = self.reads.get(tensor)
         if boxes is None or len(self) != len(producer):
             return False
-        made = tile_walk(producer.box, producer.tile.sizes, producer.tile.order)
-        return bool(boxes.present.all()) and np.array_equal(boxes.spans, made.spans)
+        producer_tiles = tile_walk(producer.box, producer.tile.sizes, producer.tile.order)
+        return bool(boxes.present.all()) and np.array_equal(boxes.spans, producer_tiles.spans)
 
 
 def last_tile(read: Box, box: Box, sizes: Sequence[int], order: Sequence[int]) -> int:
@@ -266,7 +266,7 @@ class TileWalks:
             run = vector_time(self.machine, vector, stage, stage_points, layout, result, shaped=waits is not None)
             if waits is not None:
                 run = replace(run, busy=waits.run(run.shapes, run.busy), shapes=())
-            stages.append(Work.of(run, op))
+            stages.append(Work.from_run(run, op))
             if tile is not None and not matrix:
                 before += run.busy
                 first = drained = len(stages)
@@ -275,7 +275,7 @@ class TileWalks:
             if any(read.tensor == result for read in stage.reads):
                 drain, finish = drain + finish, 0
                 drained = len(stages)
-        products = tuple(Work.of(run, op) for run in matrix)
+        products = tuple(Work.from_run(run, op) for run in matrix)
         busy = tuple(r.busy for r in matrix)
         shares = waits.shares(op) if waits is not None else None
         return TileTiming(before, busy, drain, finish, products, tuple(stages), (first, drained), shares)

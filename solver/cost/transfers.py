@@ -89,14 +89,14 @@ class Copies:
 def fetches(weights: Sequence[Sequence[int]], versions: Sequence[int]) -> list[Fetch]:
     """What a walk fetches: ``weights[i][r]`` is wanted for reduce tile r of tile i; ``versions`` take turns."""
     held: dict[int, int] = {}
-    found: list[Fetch] = []
+    sequence: list[Fetch] = []
     for index, row in enumerate(weights):
         for part, key in enumerate(row):
             if key not in held.values():
-                version = versions[len(found) % len(versions)]
+                version = versions[len(sequence) % len(versions)]
                 held[version] = key
-                found.append((index, part, key, version))
-    return found
+                sequence.append((index, part, key, version))
+    return sequence
 
 
 def together(own: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]]]) -> list[tuple[Cores, list[Cores]]]:
@@ -104,7 +104,7 @@ def together(own: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]
 
     Others are given by what they fetch in their turn; the n-th fetch of each is taken to be at one time.
     """
-    found: list[tuple[Cores, list[Cores]]] = []
+    companions: list[tuple[Cores, list[Cores]]] = []
     others = list(others)
     for number, fetch in enumerate(own):
         joined: Cores = ()
@@ -115,5 +115,5 @@ def together(own: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]
                     joined += cores
                 else:
                     apart[theirs[number]] = apart.get(theirs[number], ()) + cores
-        found.append((joined, list(apart.values())))
-    return found
+        companions.append((joined, list(apart.values())))
+    return companions

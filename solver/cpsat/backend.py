@@ -189,7 +189,7 @@ class Solution:
     _solver: cp_model.CpSolver | None = field(default=None, repr=False, compare=False)
 
     @property
-    def found(self) -> bool:
+    def has_solution(self) -> bool:
         return self.status in ("optimal", "feasible")
 
     def value(self, expr: Expr) -> int:
@@ -273,8 +273,8 @@ def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = 
     interrupted = _run(solver, closed, watcher, watch)
     seconds = time.perf_counter() - began
     status = _status(solver, closed)
-    found = status in ("optimal", "feasible")
-    valued = found and closed.has_objective()
+    has_solution = status in ("optimal", "feasible")
+    valued = has_solution and closed.has_objective()
     spent = round(solver.response_proto.deterministic_time, WORK_DIGITS)
     unproven = status in ("feasible", "unknown") and not interrupted
     timed_out = unproven and spent < budget.limit
@@ -288,7 +288,7 @@ def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = 
         bound=bound,
         effort=Effort(seconds, spent, timed_out, unproven and not timed_out, points, 1, *size),
         interrupted=interrupted,
-        _solver=solver if found else None,
+        _solver=solver if has_solution else None,
     )
 
 
@@ -327,13 +327,13 @@ def _run(solver: cp_model.CpSolver, model: cp_model.CpModel, watcher: _Watcher, 
 
     threading.Thread(target=work, daemon=True).start()
     interrupted = False
-    told = watcher.latest
+    last_report = watcher.latest
     while not done.is_set():
         try:
             done.wait(None if watch is None else WATCH_SECONDS)
-            if watch is not None and watcher.latest != told:
-                told = watcher.latest
-                watch(*told)
+            if watch is not None and watcher.latest != last_report:
+                last_report = watcher.latest
+                watch(*last_report)
         except KeyboardInterrupt:
             if interrupted:
                 raise

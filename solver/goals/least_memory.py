@@ -87,13 +87,13 @@ class MemoryGoal:
         options = replace(self.options, timeout=timeout)
         part = self.record.part()
         try:
-            found = search_plan(
+            planned = search_plan(
                 self.graph, smaller, options, part, None if any_plan else self.judge,
                 alone=True, any_plan=any_plan, expendable=expendable,
             )  # fmt: skip
         finally:
             self.record.include(part)
-        return replace(found, plan=self._builder.timed(found.plan.unjudged))
+        return replace(planned, plan=self._builder.timed(planned.plan.unjudged))
 
     def least(self, timeout: float, plan: Plan) -> LeastMemory:
         """The bisection, from what a ``plan`` takes on. An interrupt ends it with what it has."""
@@ -123,7 +123,7 @@ class MemoryGoal:
         solved = Solved(self.model, status, float(least.bytes), float(least.bound), "bytes")
         with suppress(KeyboardInterrupt):
             note = "" if least.is_proven else "fewer are not proven to be too few"
-            self.record.run(ModelRun.of(solved, NO_EFFORT, note))
+            self.record.run(ModelRun.from_solved(solved, NO_EFFORT, note))
         ending: Ending = "exhausted" if least.is_proven else "budget"
         done = incumbent.planned(ending, () if least.is_proven else (f"longer searches with less {self.memory.name}",))
         return replace(done, plan=replace(done.plan, solved=(*done.plan.solved, solved)))

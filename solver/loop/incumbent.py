@@ -149,7 +149,7 @@ class Incumbent:
         note += (", simulated" if candidate.simulated else "") + ("" if better else ", not better")
         best = cycles if self.best is None else float(self.best.plan.cycles)
         state = SearchPoint(0.0, best, bound)
-        self.note(ModelRun.of(solved, Effort(self.record.seconds, points=(state,)), note))
+        self.note(ModelRun.from_solved(solved, Effort(self.record.seconds, points=(state,)), note))
 
     def note(self, run: ModelRun) -> None:
         """Log a run. A model that the user interrupted stops with what it has: that is the end if there is no plan.

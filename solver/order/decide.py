@@ -72,7 +72,7 @@ def with_order(
         note = _note(ordering)
         note += "; of another plan, which was predicted to take hardly more" if attempt.candidate is not plan else ""
     note += of_first
-    run = replace(ModelRun.of(ordering.solved, ordering.effort, note), seconds=took)
+    run = replace(ModelRun.from_solved(ordering.solved, ordering.effort, note), seconds=took)
     seconds_of_all = None if log.seconds is None else log.seconds + took
     log = replace(log, runs=(*log.runs, run), seconds=seconds_of_all)
     if interrupted:

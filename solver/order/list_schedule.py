@@ -91,12 +91,12 @@ class OrderProblem:
         events: list[tuple[float, int, int]] = []
         links = _Links(self.tasks.link_rates)
 
-        def issue(number: int, now: float) -> None:
+        def issue(number: int, time: float) -> None:
             task = heappop(ready[number])[1]
             busy[number] = True
             order.append(task)
-            start[task] = now
-            end = stop[task] = links.carry(now, costs[task])
+            start[task] = time
+            end = stop[task] = links.carry(time, costs[task])
             heappush(events, (end, -1, task))
             for other, lag in then[task]:
                 if lag:
@@ -116,9 +116,9 @@ class OrderProblem:
             if ready[number]:
                 issue(number, 0.0)
         while events:
-            now = events[0][0]
+            time = events[0][0]
             able.clear()
-            while events and events[0][0] == now:
+            while events and events[0][0] == time:
                 _, waiting, task = heappop(events)
                 if waiting >= 0:
                     released(waiting)
@@ -130,7 +130,7 @@ class OrderProblem:
                         released(other)
             for number in sorted(able):
                 if ready[number] and not busy[number]:
-                    issue(number, now)
+                    issue(number, time)
         return Schedule(tuple(order), tuple(start), tuple(stop), max(stop, default=0.0))
 
 

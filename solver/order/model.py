@@ -89,7 +89,7 @@ def improved(data: Window, budget: Budget, seed: int) -> tuple[tuple[int, ...] |
         model.hint(start, value)
     model.hint(cycles, data.cycles)
     solution = solve(model, budget=budget, seed=seed)
-    if not solution.found or (solution.objective or 0.0) >= data.cycles:
+    if not solution.has_solution or (solution.objective or 0.0) >= data.cycles:
         return None, solution
     by_start = sorted(range(len(starts)), key=lambda i: (solution.value(starts[i]), data.start[i], i))
     return tuple(data.tasks[i] for i in by_start), solution

@@ -201,14 +201,14 @@ def _held(op: Op, vector: Mapping[str, _VectorWork]) -> int:
 
 def _preceding(op: Op, walk: TileWalk, vector: Mapping[str, _VectorWork]) -> PrecedingWork:
     """What the matrix engine waits for, of the vector operators since it last worked."""
-    left = _left(op)
-    if not walk.weights or left not in walk.reads:
+    left_operand = _left(op)
+    if not walk.weights or left_operand not in walk.reads:
         return NO_PRECEDING_WORK
-    if left not in vector:
+    if left_operand not in vector:
         # They compute nothing for it, and yet the vector engine is with them first.
         return PrecedingWork(sum(v.cycles for v in vector.values()), (0,) * len(walk)) if vector else NO_PRECEDING_WORK
-    producer, cycles = vector[left].walk, vector[left].cycles
-    ready = tuple(cycles * (last + 1) // len(producer) for last in walk.last_tiles_read(left, producer))
+    producer, cycles = vector[left_operand].walk, vector[left_operand].cycles
+    ready = tuple(cycles * (last + 1) // len(producer) for last in walk.last_tiles_read(left_operand, producer))
     return PrecedingWork(cycles, ready)
 
 

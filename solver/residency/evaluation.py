@@ -117,19 +117,19 @@ def effects(problem: ResidencyProblem, decisions: Decisions) -> Iterator[Effect]
         yield circular_effect(problem, operand, option)
 
 
-def link_load(slots: int, of: Iterable[Effect]) -> NDArray[np.int64]:
+def link_load(slots: int, effects: Iterable[Effect]) -> NDArray[np.int64]:
     """Cycles of the link by slot; the last entry is what the last of the ``slots`` stores."""
     load = np.zeros(slots + 1, dtype=np.int64)
-    for effect in of:
+    for effect in effects:
         for slot, cycles in effect.load:
             load[slot] += cycles
     return load
 
 
-def held_bytes(slots: int, of: Iterable[Effect]) -> NDArray[np.int64]:
+def held_bytes(slots: int, effects: Iterable[Effect]) -> NDArray[np.int64]:
     """Bytes of the shared memory by slot."""
     held = np.zeros(slots, dtype=np.int64)
-    for effect in of:
+    for effect in effects:
         for first, stop, size in effect.held:
             held[first:stop] += size
     return held

@@ -209,8 +209,8 @@ class ResidencyModel:
             if held.terms and held.most > room:
                 self.model.add(held.expr <= room)
             in_cycles = Sum(held.terms, [floor(weight / self.best_rate) for weight in held.weights])
-            left = ceil((room - held.constant) / self.best_rate)
-            self.model.add(in_cycles.expr + self._done[s] - self._used[s] <= left)
+            free_cycles = ceil((room - held.constant) / self.best_rate)
+            self.model.add(in_cycles.expr + self._done[s] - self._used[s] <= free_cycles)
 
     def _use(self) -> None:
         m = self.model

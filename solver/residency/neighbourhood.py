@@ -171,7 +171,7 @@ class _Search:
         self.size = max(self.size, (solution.effort.variables, solution.effort.constraints))
         if solution.status == "infeasible":
             raise RuntimeError("residency: the incumbent fits, but the model says that nothing does")
-        if solution.found:
+        if solution.has_solution:
             decided = model.decisions(solution)
             for passed_over in PASSED_OVER:
                 decisions = with_fetch_slots(self.problem, self.room, decided, passed_over)

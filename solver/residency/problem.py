@@ -221,7 +221,7 @@ def _accesses(graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Se
         for position, op in enumerate(ops):
             name = stationary(segment, op)
             if name is not None and is_streamed(graph, segment, name):
-                accesses[name].streams.append((base + position, walks.of(segment, op, step.instance)))
+                accesses[name].streams.append((base + position, walks.by_core(segment, op, step.instance)))
             box = hull_of(c.owned.get(op.output) for c in row) if op.name in leaves else None
             if box is not None:
                 accesses[op.output].writes.append((base + position, box))
@@ -253,7 +253,7 @@ class _Builder:
         fine = (size for most, size in CHUNKS if sum(-(-s // size) for s in streamed) <= most)
         self.limit = min(LARGEST_CHUNK, self.memory.capacity // 8)
         self.chunk = min(self.limit, next(fine, LARGEST_CHUNK))
-        rates = Rates.of(machine)
+        rates = Rates.from_machine(machine)
         self.rate = rates.fetched_constants
         self.burst = rates.fetched_burst
         self._main = rates.main, rates.main_burst
@@ -331,7 +331,7 @@ class _Builder:
     def _add_intermediates(self, name: str, accesses: _Accesses) -> None:
         """A result: its finest partition, or a block for each group of writes and reads that overlap."""
         stored = name in self.graph.output_tensors or bool(accesses.host_reads)
-        written, read = ([box for _, box in of] for of in (accesses.writes, accesses.reads))
+        written, read = ([box for _, box in slot_boxes] for slot_boxes in (accesses.writes, accesses.reads))
         least = SMALLEST_BLOCK // DTYPES[self.graph.tensor[name].dtype]
         whole = stored or not read or "result-parts" in self.disabled
         finest = [] if whole else finest_partition(written, read, least)

@@ -315,7 +315,7 @@ class Candidates:
         split = single_elements(self._root_shape(last))
         cells = batched_cells([split], [middle_cells(split)])
         both = FusionEnumeration(self.costs, last, last, cells).bytes_of_all()
-        needs, rooms = [int(of[0]) for of in both], (self.capacity, self.shared_capacity)
+        needs, rooms = [int(sizes[0]) for sizes in both], (self.capacity, self.shared_capacity)
         if needs[0] <= self.capacity:
             # Buffers are for all cells, of which others may read more, or from other tensors.
             needs[0] = self._exact_bytes(last, last, split)

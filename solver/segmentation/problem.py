@@ -49,7 +49,7 @@ class SegmentationProblem:
     def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine) -> None:
         self.graph = graph
         # One clock is for all homes: that of the slower, as most of what is fetched are constants.
-        self.main_rate = Rates.of(machine).slowest_home
+        self.main_rate = Rates.from_machine(machine).slowest_home
         self.capacity = machine.levels.exchange.capacity
         self.reserve = self.capacity // WEIGHT_RESERVE
         self.activations = activations(graph)

@@ -43,7 +43,7 @@ class SegmentAlternatives:
         self.plan = plan
         self._place = {op.name: number for number, op in enumerate(candidates.graph.ops)}
 
-    def of(self, name: str) -> tuple[SegmentAlternative, ...]:
+    def for_operator(self, name: str) -> tuple[SegmentAlternative, ...]:
         """The segment of an operator and its other splits, then the best other segments that contain it, the cheapest
         first.
 
@@ -110,11 +110,11 @@ class SegmentAlternatives:
             for first, last in ((other.first, column.first - 1), (column.last + 1, other.last)):
                 if first > last:
                     continue
-                left = self._cheapest(first, last, (other.split, column.split))
-                if left is None:
+                remainder = self._cheapest(first, last, (other.split, column.split))
+                if remainder is None:
                     why = f"leaves {graph.ops[first].name} .. {graph.ops[last].name}, which is no segment by itself"
                     return SegmentAlternative(column, ops, None, False, why)
-                cycles += left.cycles
+                cycles += remainder.cycles
         return SegmentAlternative(column, ops, cycles, False, self._why_not(column, own, cycles - total))
 
     def _cheapest(self, first: int, last: int, splits: Sequence[SegmentSplit]) -> Column | None:

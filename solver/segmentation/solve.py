@@ -142,8 +142,8 @@ def _solve(
 
     def in_cycles(incumbent: float | None, bound: float | None) -> None:
         if watch is not None:
-            found = ceiling if incumbent is None else min(ceiling, incumbent / OVERLAP_PENALTY)
-            watch(found, _bound(bound, found, bounds.bound, left_out))
+            best_cycles = ceiling if incumbent is None else min(ceiling, incumbent / OVERLAP_PENALTY)
+            watch(best_cycles, _bound(bound, best_cycles, bounds.bound, left_out))
 
     solution = UNSEARCHED
     if budget.searches:
@@ -151,7 +151,7 @@ def _solve(
         if best is not None:
             model.hint(best)
         solution = solve(model.model, budget=budget, seed=seed, watch=in_cycles if watch else None)
-        if solution.found:
+        if solution.has_solution:
             answer = model.answer(solution.value)
             best = answer if best is None or answer.objective < best.objective else best
     if best is None:

@@ -49,7 +49,7 @@ class OperatorCosts:
         self.graph = graph
         self.machine = machine
         self.disabled = disabled
-        self.rates = Rates.of(machine)
+        self.rates = Rates.from_machine(machine)
         self.classes = graph.analysis(EquivalenceClasses)
         self.op_boxes = OpBoxesCache(graph)
         self._known: dict[int, _ClassCosts] = {}
@@ -109,11 +109,11 @@ class OperatorUnderSplits:
         self._left = self._left[splits]
         if 2 * len(self._left) > len(self._estimates):
             return
-        left = self._left
-        self.points = [points.select(left) for points in self.points]
-        self.parts = {name: boxes.select(left) for name, boxes in self.parts.items()}
-        self._shapes, self._estimates = self._shapes[left], self._estimates[left]
-        self._left = np.arange(len(left), dtype=np.int64)
+        remaining = self._left
+        self.points = [points.select(remaining) for points in self.points]
+        self.parts = {name: boxes.select(remaining) for name, boxes in self.parts.items()}
+        self._shapes, self._estimates = self._shapes[remaining], self._estimates[remaining]
+        self._left = np.arange(len(remaining), dtype=np.int64)
 
     def _price(self, splits: Int) -> None:
         shapes = np.ascontiguousarray(self._shapes[splits])

@@ -43,12 +43,12 @@ def with_inside(graph: Graph, cells: Cells, machine: Machine, segment: Segment) 
     if not possible:
         return bare
     middle = cells.cell(bare, count(bare.instances) // 2, count(bare.cores) // 2)
-    tried: set[tuple[str, ...]] = {()}
+    attempts: set[tuple[str, ...]] = {()}
     for growth in GROWTHS:
         candidate = replace(bare, aliased=_within(possible, middle, growth))
-        if candidate.aliased in tried:
+        if candidate.aliased in attempts:
             continue
-        tried.add(candidate.aliased)
+        attempts.add(candidate.aliased)
         if _peak(graph, cells, machine, candidate) <= machine.levels.activations.capacity:
             return candidate
     return bare

@@ -57,13 +57,13 @@ def portion_extents(box: Box, itemsize: int, most: int = MOST_PORTIONS) -> tuple
 
     There are ``most`` of them at most.
     """
-    left = max(1, min(most, volume(box) * itemsize // LEAST_PORTION_BYTES))
+    remaining_portions = max(1, min(most, volume(box) * itemsize // LEAST_PORTION_BYTES))
     sizes: list[int] = []
     for extent in shape_of(box):
-        size = -(-extent // min(left, max(1, extent)))
+        size = -(-extent // min(remaining_portions, max(1, extent)))
         sizes.append(max(1, size))
-        left //= -(-extent // sizes[-1]) or 1
-        left = max(1, left)
+        remaining_portions //= -(-extent // sizes[-1]) or 1
+        remaining_portions = max(1, remaining_portions)
     return tuple(sizes)
 
 

@@ -362,7 +362,7 @@ class PlanBuilder:
             self._run(Solved(model, "timeout", None, None, ""), effort, "no answer in time")
 
     def _run(self, solved: Solved, effort: Effort, note: str = "") -> None:
-        self._note(ModelRun.of(solved, effort, note))
+        self._note(ModelRun.from_solved(solved, effort, note))
 
 
 def ignore_run(_: ModelRun) -> None:

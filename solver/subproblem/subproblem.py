@@ -115,8 +115,8 @@ class Subproblem:
         """What the models below the tiles are to answer: one request for each order of the instances, or for one."""
         segments = tuple(s.segment for s in tiled)
         step_orders = orders(self.graph, self.cells, segments, self.options.disabled) if steps is None else (steps,)
-        tried = step_orders[:1] if self.is_layerwise else step_orders
-        return [iteration.request(segments, order, layerwise=self.is_layerwise) for order in tried]
+        candidate_orders = step_orders[:1] if self.is_layerwise else step_orders
+        return [iteration.request(segments, order, layerwise=self.is_layerwise) for order in candidate_orders]
 
     def plans(self, requests: Sequence[PlanRequest], *above: Solved) -> Iterator[EvaluatedPlan | Infeasibility]:
         """The plan for each request; it also carries what the models ``above`` answered. Workers build several."""
@@ -152,4 +152,4 @@ class Subproblem:
 
     def log(self, solved: Solved, effort: Effort, note: str = "") -> None:
         """Log the answer of a model."""
-        self.note(ModelRun.of(solved, effort, note))
+        self.note(ModelRun.from_solved(solved, effort, note))

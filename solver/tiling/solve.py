@@ -112,7 +112,7 @@ class Tiler:
     ) -> None:  # fmt: skip
         self.graph = graph
         self.machine = machine
-        self.rates = Rates.of(machine)
+        self.rates = Rates.from_machine(machine)
         self.structures = graph.analysis(EquivalenceClasses)
         self.budget = budget
         self.seed = seed
@@ -365,7 +365,7 @@ def choose(
         model.hint(var, int(i == best[1]))
     model.hint(time, value)
     solution = solve(model, budget=budget, seed=seed, watch=watch)
-    if solution.found:
+    if solution.has_solution:
         best = (
             next(i for i, var in enumerate(x) if solution.true(var)),
             next(i for i, var in enumerate(y) if solution.true(var)),
@@ -426,8 +426,8 @@ def lead_of(op: Op, before: Mapping[str, Lead]) -> Lead | None:
     """What keeps the vector engine when ``op`` begins: ``before``, by what it makes since the matrix engine worked."""
     if op.contraction is None or not before:
         return None
-    left = op.stages[op.contraction].reads[0].tensor
-    return before.get(left) or Lead(
+    left_operand = op.stages[op.contraction].reads[0].tensor
+    return before.get(left_operand) or Lead(
         sum(lead.cycles for lead in before.values()), scratch=list(before.values())[-1].scratch
     )
 

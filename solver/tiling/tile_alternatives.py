@@ -77,13 +77,13 @@ class _Question:
         modes_of: dict[tuple[int, ...], list[int]] = {}
         for b, mode in enumerate(self.problem.modes):
             modes_of.setdefault(mode.reduction.sizes, []).append(b)
-        found: list[tuple[int, int, bool]] = []
+        alternatives: list[tuple[int, int, bool]] = []
         for modes in modes_of.values():
             cycles, fits = self.problem.cycles[:, modes], self.fits[:, modes]
             some: NDArray[np.bool_] = np.logical_or.reduce(fits, axis=1)
             best = np.where(fits | ~some[:, None], cycles, np.inf).argmin(axis=1)
-            found += [(a, modes[b], bool(some[a])) for a, b in enumerate(best.tolist())]
-        return sorted(found, key=lambda pair: self.problem.cycles[pair[0], pair[1]])
+            alternatives += [(a, modes[b], bool(some[a])) for a, b in enumerate(best.tolist())]
+        return sorted(alternatives, key=lambda pair: self.problem.cycles[pair[0], pair[1]])
 
     def is_chosen(self, a: int, b: int) -> bool:
         """Whether the plan has this tile; how often buffers are held is decided later, by the pipeline."""
@@ -113,7 +113,7 @@ class TileAlternatives:
         self._instances: dict[int, list[list[Cell]]] = {}
         self._problems: dict[tuple[object, ...], TilingProblem | None] = {}
 
-    def of(self, name: str) -> tuple[TileAlternative, ...]:
+    def for_operator(self, name: str) -> tuple[TileAlternative, ...]:
         """The cheapest tiles for an operator, those that do not fit among them, its own, the best on another engine.
 
         Nothing for the host's.

@@ -64,12 +64,12 @@ class CoreEngines:
                 break
             since = max(start, begun)
             if min(stop, ended) > since:
-                mine, theirs = self._conflicts.lost(demand, opposed)
-                if mine or theirs:
+                lost, lost_by_other = self._conflicts.lost(demand, opposed)
+                if lost or lost_by_other:
                     # Until one of the two is done.
-                    both = min((stop - since) / (1.0 - mine), (ended - since) / (1.0 - theirs))
-                    own += both * mine
-                    other += both * theirs
+                    both = min((stop - since) / (1.0 - lost), (ended - since) / (1.0 - lost_by_other))
+                    own += both * lost
+                    other += both * lost_by_other
         return own, other
 
 
@@ -91,7 +91,7 @@ class Lane:
     prepared: float = 0.0
     multiplied: float = 0.0
     first: float | None = None
-    left: dict[Operand, tuple[float, str]] = field(default_factory=dict[Operand, tuple[float, str]])
+    last_copies: dict[Operand, tuple[float, str]] = field(default_factory=dict[Operand, tuple[float, str]])
 
     def skip(self) -> None:
         """A tile on which no engine works."""
@@ -121,9 +121,11 @@ class Lane:
             if work.staged:
                 span = engines.staging.run(work.staged, engines.vector, ready, arrived, target, latency, slower)
                 begun, ended = span.begun, span.ended
-                self.left |= span.left
-                arrived |= {operand: time for operand, (time, _) in span.left.items() if operand in work.returned}
-                visible = max([visible, *(time for time, _ in span.left.values())])
+                self.last_copies |= span.last_copies
+                arrived |= {
+                    operand: time for operand, (time, _) in span.last_copies.items() if operand in work.returned
+                }
+                visible = max([visible, *(time for time, _ in span.last_copies.values())])
             else:
                 begun = max(engines.vector, ready)
                 ended = begun + work.busy * (1.0 + slower)
@@ -151,7 +153,7 @@ class Lane:
         ready = max(self.ready, ready)
         span = engines.staging.run(work.staged, engines.matrix, ready, arrived, 0.0, latency, slower)
         self.first = span.begun if self.first is None else self.first
-        self.left |= span.left
+        self.last_copies |= span.last_copies
         engines.multiply(span.begun, span.ended + more, demand)
         return span.begun, engines.matrix
 

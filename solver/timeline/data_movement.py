@@ -126,9 +126,9 @@ class Movement:
         """Forget the buffers that no later slot uses."""
         self._holders.clear()
         for tensor in dict.fromkeys(self._ending.pop(slot, ())):
-            left = [s for s in self._live[tensor] if s.buffer.live[1] > slot + 1]
-            if left:
-                self._live[tensor] = left
+            live = [s for s in self._live[tensor] if s.buffer.live[1] > slot + 1]
+            if live:
+                self._live[tensor] = live
             else:
                 del self._live[tensor]
 

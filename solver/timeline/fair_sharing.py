@@ -196,14 +196,14 @@ def _awaited(run: RecordedRun, waits: Sequence[tuple[float, int]]) -> list[list[
 
     They are for the same tile, or for what is before it; of several, another one than in the run may be the last.
     """
-    found: list[list[int]] = []
+    by_wait: list[list[int]] = []
     known, late = 0, list[int]()
     for since, last in waits:
         late += range(known, last + 1)
         known = max(known, last + 1)
-        found.append([n for n in late if run.passages[n].loads and run.passages[n].visible <= since])
+        by_wait.append([n for n in late if run.passages[n].loads and run.passages[n].visible <= since])
         late = [n for n in late if run.passages[n].loads and run.passages[n].visible > since]
-    return found
+    return by_wait
 
 
 class _Replay:
@@ -260,12 +260,12 @@ class _Replay:
         clock, until = 0.0, inf
         speeds: dict[int, float] = {}
         while self._begins or self._left:
-            time = min((clock + left / speeds[n] for n, left in self._left.items()), default=inf)
+            time = min((clock + work / speeds[n] for n, work in self._left.items()), default=inf)
             time = min(time, until if self._left else inf, self._begins[0][0] if self._begins else inf)
             for number in self._left:
                 self._left[number] -= speeds[number] * (time - clock)
             clock = time
-            for number in [n for n, left in self._left.items() if left <= 1e-6 * self._passages[n].work]:
+            for number in [n for n, work in self._left.items() if work <= 1e-6 * self._passages[n].work]:
                 del self._left[number]
                 self._end(number, clock)
             while self._begins and self._begins[0][0] <= clock:

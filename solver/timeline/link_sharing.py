@@ -189,7 +189,7 @@ class Links:
         stop = start + body
         for name, size in crossed:
             crossing = size * copies
-            share, kept = self._shares[name].of(together, dma=queue is not None)
+            share, kept = self._shares[name].rates(together, dma=queue is not None)
             end, taken = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
             stop = max(stop, end)
             for other, since, lost in taken:
@@ -206,7 +206,7 @@ class _Shares:
     core: float = 1.0
     dma: float = 1.0
 
-    def of(self, together: int | None, *, dma: bool) -> tuple[float, float]:
+    def rates(self, together: int | None, *, dma: bool) -> tuple[float, float]:
         """What a transfer has at least, or so many that start ``together``; and what DMA keeps beside it."""
         total = (together or self.others) * self.core + self.dma
         demand = together * self.core if together else self.dma if dma else self.core
@@ -323,11 +323,11 @@ class Space:
             self.areas.append(new)
             return new
         self.top = max(self.top, high)
-        left: list[Area] = []
+        areas: list[Area] = []
         under: list[Area] = []
         for old in self.areas:
             if old.low >= high or low >= old.high:
-                left.append(old)
+                areas.append(old)
                 continue
             under.append(old)
             # A result can begin in place of an input that is yet to be loaded, which has to know what was there.
@@ -336,8 +336,8 @@ class Space:
             new.floor.merge(old.floor)
             new.floor.merge(old.used(low, high))
             if not (low <= old.low and old.high <= high):
-                left.append(old)
+                areas.append(old)
         new.under = tuple(under)
-        left.append(new)
-        self.areas = left
+        areas.append(new)
+        self.areas = areas
         return new

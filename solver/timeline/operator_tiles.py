@@ -173,6 +173,6 @@ class StagedTiles:
             begun, ended = lane.multiply_staged(
                 work, arrived, self._matrix_latency, slower, self._weights.slowed(position), self._stationary, demand
             )
-            over = lane.left.get(self._stationary, (ended + self._matrix_latency, ""))[0]
+            over = lane.last_copies.get(self._stationary, (ended + self._matrix_latency, ""))[0]
             self._weights.release(position, begun, ended, over)
         lane.result = lane.multiplied = lane.vector_free[version] = lane.engines.matrix + self._matrix_latency

@@ -107,7 +107,7 @@ class _Simulation:
         self._insides: dict[int, dict[str, list[str]]] = {}
         self._loaded: dict[int, dict[str, int]] = {}
         self.conflicts = BankConflicts(machine)
-        self.engines = CoreEngines(self.conflicts, StagingQueues.of(machine), self.movement.run)
+        self.engines = CoreEngines(self.conflicts, StagingQueues.from_machine(machine), self.movement.run)
         self._places = buffer_places(machine, plan)
         self._banks: dict[tuple[int, str, int], OperatorBanks] = {}
 
@@ -186,7 +186,9 @@ class _Simulation:
         step.arrived |= self.movement.load(step.segment, step.cells, {name: step.local[name] for name in loaded})
         start = stop = max(self.engines.matrix, self.engines.vector)
         if walk is not None:
-            scratch = {b.name: of for b in op.buffers if (of := step.versions.get((op.name, b.name))) is not None}
+            scratch = {
+                b.name: versions for b in op.buffers if (versions := step.versions.get((op.name, b.name))) is not None
+            }
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
@@ -324,7 +326,7 @@ class _Simulation:
         matrix_engine, vector_engine = self.machine.engine_for("matrix"), self.machine.engine_for("vector")
         areas = {name: [step.local[name]] for name in (*op.inputs, op.output) if name in step.local} | scratch
         names = tensor_names(op)
-        for operand, (over, engine) in last.left.items():
+        for operand, (over, engine) in last.last_copies.items():
             for area in areas.pop(names[int(operand)], ()):
                 area.use(self.movement.over(over, self.machine.engine[engine]), engine)
         for name, (engine, until) in in_turn.items():

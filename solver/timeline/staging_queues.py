@@ -28,12 +28,12 @@ measured."""
 class StagedSpan:
     """When an engine works on blocks, waits in between included: since when, and until when.
 
-    ``left``: of each operand that was staged, when the last copy of it is over, and its engine.
+    ``last_copies``: of each operand that was staged, when the last copy of it is over, and its engine.
     """
 
     begun: float
     ended: float
-    left: dict[Operand, tuple[float, str]]
+    last_copies: dict[Operand, tuple[float, str]]
 
 
 class StagingTimes:
@@ -76,7 +76,7 @@ class StagingQueues:
     rooms: dict[str, StagingTimes]
 
     @staticmethod
-    def of(machine: Machine) -> StagingQueues:
+    def from_machine(machine: Machine) -> StagingQueues:
         """Those of a machine's core, idle."""
         rings = {
             name: StagingTimes(StagingRooms(machine.memory[name].capacity, machine.memory[name].alignment))
@@ -144,14 +144,14 @@ class StagingQueues:
         ``target`` when they can be copied back. What the engine makes is visible after ``latency``; its work takes
         ``1 + slower`` times as long as alone.
         """
-        left: dict[Operand, tuple[float, str]] = {}
+        last_copies: dict[Operand, tuple[float, str]] = {}
         begun: float | None = None
         state = max(free, ready)
         for part in parts:
             blocks = _BlockSequence(self, part, ready, arrived, target, latency, slower)
-            start, state = blocks.follow(state, left)
+            start, state = blocks.follow(state, last_copies)
             begun = start if begun is None else begun
-        return StagedSpan(state if begun is None else begun, state, left)
+        return StagedSpan(state if begun is None else begun, state, last_copies)
 
 
 class _BlockSequence:
@@ -171,23 +171,23 @@ class _BlockSequence:
         self._memories = tuple(dict.fromkeys(copy.memory for copy in part.copies))
         self._rooms = {name: (size, alignment) for name, size, alignment in part.rooms}
 
-    def follow(self, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
+    def follow(self, free: float, last_copies: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
         """Since when, and until when the engine works on all blocks, if it is free then."""
         blocks = self._part.blocks
-        begun, free = self._next(0, free, left)
+        begun, free = self._next(0, free, last_copies)
         followed = min(blocks, FOLLOWED)
         before = free
         for number in range(1, followed):
             before = free if number == followed // 2 else before
-            _, free = self._next(number, free, left)
+            _, free = self._next(number, free, last_copies)
         if blocks > followed:
             # All of them take turns at the same pace.
             more = (free - before) * (blocks - followed) / (followed - followed // 2)
             free += more
-            self._delay(more, left)
+            self._delay(more, last_copies)
         return begun, free
 
-    def _next(self, number: int, free: float, left: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
+    def _next(self, number: int, free: float, last_copies: dict[Operand, tuple[float, str]]) -> tuple[float, float]:
         """Since when, and until when the engine works on a block."""
         queues, blocks = self._queues.queues, self._part.blocks
         copied = [c for c in self._part.copies if _copies(c, number, blocks)]
@@ -200,7 +200,7 @@ class _BlockSequence:
                     read = True
                     start = max(queues[copy.engine], opened, self._arrived.get(copy.operand, 0.0))
                     stop = queues[copy.engine] = start + copy.cycles / copy.times
-                    left[copy.operand] = stop + copy.latency, copy.engine
+                    last_copies[copy.operand] = stop + copy.latency, copy.engine
                     begun = max(begun, stop + copy.latency)
             begun = begun if read else max(begun, opened)
         ended = begun + self._busy
@@ -211,17 +211,17 @@ class _BlockSequence:
                     start = max(queues[copy.engine], ended + self._latency, self._target)
                     queues[copy.engine] = start + copy.cycles / copy.times
                     over = queues[copy.engine] + copy.latency
-                    left[copy.operand] = over, copy.engine
+                    last_copies[copy.operand] = over, copy.engine
             self._queues.rooms[name].use(over)
         return begun, ended
 
-    def _delay(self, cycles: float, left: dict[Operand, tuple[float, str]]) -> None:
+    def _delay(self, cycles: float, last_copies: dict[Operand, tuple[float, str]]) -> None:
         """All that goes on with the blocks ends so much later."""
         for name in dict.fromkeys(copy.engine for copy in self._part.copies):
             self._queues.queues[name] += cycles
         for operand in dict.fromkeys(copy.operand for copy in self._part.copies):
-            time, engine = left[operand]
-            left[operand] = time + cycles, engine
+            time, engine = last_copies[operand]
+            last_copies[operand] = time + cycles, engine
         for name in self._memories:
             self._queues.rooms[name].delay(cycles)
 

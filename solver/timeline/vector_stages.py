@@ -42,14 +42,14 @@ class VectorStages:
         kind = self._walk.timings[timing]
         touched = {operand for other in self._walk.timings for work in other.stages for operand, _ in work.traffic}
         uses = dict.fromkeys(sorted(touched), end)
-        left: dict[int, float] = {}
+        last_use_times: dict[int, float] = {}
         for position, work in reversed(list(enumerate(kind.stages))):
             if position + 1 == kind.parts[0]:
                 end = prepared
             for operand, _ in work.traffic:
-                left.setdefault(operand, end)
+                last_use_times.setdefault(operand, end)
             end -= work.busy
-        return {self._names[operand]: time for operand, time in (uses | left).items()}
+        return {self._names[operand]: time for operand, time in (uses | last_use_times).items()}
 
     def _runs(self, timing: int, part: int) -> list[tuple[int, list[list[float]], bool]]:
         """Stages that begin to wait for something new, each with those behind it that do not."""

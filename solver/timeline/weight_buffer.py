@@ -38,7 +38,7 @@ class _LaneVersions:
     )
 
     @staticmethod
-    def of(versions: Sequence[Area]) -> _LaneVersions:
+    def from_areas(versions: Sequence[Area]) -> _LaneVersions:
         return _LaneVersions([Area(v.low, v.high, v.floor) for v in versions], [None] * len(versions))
 
 
@@ -81,9 +81,9 @@ class WeightBuffer:
         self._groups = [(tuple(cores), cells[cores[0]].tensors[self._name], box) for box, cores in copied]
         self._apart = [self._fetched_apart(op, cells, cores, walk_of) for cores, _, _ in self._groups]
         self._fetches = [0] * len(self._groups)
-        self._lanes = [_LaneVersions.of(versions) for _ in (self._groups if self._local is None else (None,))]
+        self._lanes = [_LaneVersions.from_areas(versions) for _ in (self._groups if self._local is None else (None,))]
         if not self._lanes:
-            self._lanes = [_LaneVersions.of(versions)]
+            self._lanes = [_LaneVersions.from_areas(versions)]
 
     @property
     def lanes(self) -> int:

@@ -51,12 +51,16 @@ def product() -> tuple[Graph, int, int]:
 
 
 def test_each_home_has_its_own_rate_and_bursts() -> None:
-    rates = Rates.of(ROM)
+    rates = Rates.from_machine(ROM)
     # What is copied from one side of the port to the other crosses it twice.
     assert (rates.main, rates.main_burst) == (4.0, 1)
     assert (rates.fetched_constants, rates.fetched_burst) == (2.0, 64)
     assert rates.slowest_home == 2.0
-    assert Rates.of(TINY).slowest_home == Rates.of(TINY).main == Rates.of(TINY).fetched_constants
+    assert (
+        Rates.from_machine(TINY).slowest_home
+        == Rates.from_machine(TINY).main
+        == Rates.from_machine(TINY).fetched_constants
+    )
 
 
 def test_residency_knows_what_a_fetch_takes() -> None:
@@ -136,5 +140,5 @@ def test_bytes_that_cross_a_port_twice_are_its_work_and_no_bursts_that_are_not_f
 def test_a_list_of_one_memory_is_that_memory() -> None:
     machine = as_planned(load_machine("ethos-u55-128"))
     listed = replace(machine, links=tuple(replace(x, memory=x.memories) for x in machine.links))
-    assert Rates.of(listed) == Rates.of(machine)
+    assert Rates.from_machine(listed) == Rates.from_machine(machine)
     assert _longest_burst(listed) == _longest_burst(machine) == 128

@@ -36,7 +36,7 @@ def planned(network: str, strategy: Strategy = "solver", batch: int = 1) -> tupl
 def tiles(network: str, strategy: Strategy = "solver", batch: int = 1) -> dict[str, tuple[TileAlternative, ...]]:
     graph, answer = planned(network, strategy, batch)
     alternatives = TileAlternatives(Tiler(graph, MACHINE), Cells(graph), answer.plan)
-    return {op.name: alternatives.of(op.name) for op in graph.ops if op.host is None}
+    return {op.name: alternatives.for_operator(op.name) for op in graph.ops if op.host is None}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_is_cheaper_by_itself_than_a_tile_that_was_chosen_for_others_is_tol
         answer = plan(graph, MACHINE, Options(timeout=6.0))
     alternatives = TileAlternatives(Tiler(graph, MACHINE), Cells(graph), answer.plan)
     cheaper = 0
-    for listed in (alternatives.of(op.name) for op in graph.ops if op.host is None):
+    for listed in (alternatives.for_operator(op.name) for op in graph.ops if op.host is None):
         (chosen,) = (t for t in listed if t.chosen)
         assert all(bool(t.why_not) != t.chosen for t in listed)
         cheaper += any(
@@ -96,7 +96,7 @@ def test_segments_cost_what_the_columns_say() -> None:
     of_plan = SegmentAlternatives(candidates, answer.plan)
     columns = candidates.columns()
     for segment in answer.plan.segments:
-        listed = of_plan.of(segment.ops[0])
+        listed = of_plan.for_operator(segment.ops[0])
         (own,) = (a for a in listed if a.chosen)
         assert sorted(own.ops) == sorted(segment.ops) and own.why_not == ""
         assert (own.column.split.instances, own.column.split.cores) == (segment.instances, segment.cores)
@@ -111,7 +111,9 @@ def test_alternatives_are_the_same_each_time() -> None:
     graph, answer = planned("tiny-transformer")
     both: list[tuple[ModelAlternative, ...]] = []
     for _ in range(2):
-        both.append(ModelAlternatives(graph, MACHINE, answer.plan, Options(timeout=6.0)).of(graph.ops[3].name))
+        both.append(
+            ModelAlternatives(graph, MACHINE, answer.plan, Options(timeout=6.0)).for_operator(graph.ops[3].name)
+        )
     assert both[0] == both[1]
     decisions = [a.decision for a in both[0]]
     assert decisions == sorted(decisions, key=["tile", "split of its segment", "other segments"].index)
@@ -124,4 +126,4 @@ def test_a_plan_of_rules_has_alternatives_too() -> None:
     alternatives = ModelAlternatives(graph, MACHINE, answer.plan, Options(strategy="graphturbo"))
     for op in graph.ops:
         if op.host is None:
-            assert sum(a.chosen for a in alternatives.of(op.name) if a.decision == "tile") == 1
+            assert sum(a.chosen for a in alternatives.for_operator(op.name) if a.decision == "tile") == 1

@@ -48,7 +48,7 @@ def test_nothing_is_searched_without_a_budget() -> None:
     model = Model()
     model.minimize(model.bool("x"))
     solution = solve(model, budget=NO_SEARCH)
-    assert solution.status == "unknown" and not solution.effort.searches and not solution.found
+    assert solution.status == "unknown" and not solution.effort.searches and not solution.has_solution
 
 
 def test_no_model_is_built_where_none_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:

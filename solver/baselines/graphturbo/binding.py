@@ -21,10 +21,10 @@ def bind(extents: Sequence[int], cores: int) -> tuple[Split, ...]:
     plain binding, which never uses fewer cores.
     """
     splits: list[Split] = []
-    left = cores
+    remaining_cores = cores
     for dim, extent in enumerate(extents):
-        parts = gcd(extent, left)
+        parts = gcd(extent, remaining_cores)
         if parts > 1:
             splits.append(Split(dim, parts))
-            left //= parts
+            remaining_cores //= parts
     return tuple(splits)

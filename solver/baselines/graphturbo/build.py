@@ -179,5 +179,5 @@ class Heuristics:
         return EvaluatedPlan(plan, ())
 
     def _ran(self, solved: Solved, began: float, note: str = "") -> Solved:
-        self._note(ModelRun.of(solved, Effort(time.perf_counter() - began), note))
+        self._note(ModelRun.from_solved(solved, Effort(time.perf_counter() - began), note))
         return solved

@@ -174,18 +174,18 @@ class _Search:
     def by_bytes(self, room: NDArray[np.int64]) -> None:
         """Spill until each slot has room in bytes; ``room``: what is left of it when nothing stays."""
         slots = len(room)
-        left = room.copy()
+        free_bytes = room.copy()
         for candidate in self.residents.values():
-            left -= candidate.change(slots)
+            free_bytes -= candidate.change(slots)
         # Nobody has left before this, so that numbers are places.
         first, last = np.array([r.hull for r in self.residents.values()], dtype=np.int64).reshape(-1, 2).T
         for slot in range(slots):
-            if left[slot] >= 0:
+            if free_bytes[slot] >= 0:
                 continue
             lives = np.flatnonzero((first <= slot) & (slot < last)).tolist()
             lives = [n for n in lives if n in self.residents and self.residents[n].change_at(slot) > 0]
-            while left[slot] < 0:
-                left += self._spill([n for n in lives if n in self.residents]).change(slots)
+            while free_bytes[slot] < 0:
+                free_bytes += self._spill([n for n in lives if n in self.residents]).change(slots)
 
     def by_address(self) -> tuple[list[PlannedBuffer], list[int]]:
         """Spill until first fit finds an address for everything; what lies in the memory, and where.

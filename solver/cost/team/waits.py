@@ -32,10 +32,10 @@ class TeamShares:
     written: Hulls | None
     read: Mapping[int, Hulls | None]
 
-    def waits_for(self, operand: int, made: TeamShares) -> bool | None:
-        """Whether an engine first reads of an operand what another has made; ``None`` if that is not known."""
+    def waits_for(self, operand: int, producer: TeamShares) -> bool | None:
+        """Whether an engine first reads of an operand what another of the ``producer`` wrote; ``None``: not known."""
         read = self.read.get(operand)
-        return None if read is None or made.written is None else meet(read, made.written)
+        return None if read is None or producer.written is None else meet(read, producer.written)
 
 
 _Parts = tuple[dict[str, tuple[int, int]], ...]

@@ -89,7 +89,7 @@ class StationaryWalks:
         self._known: dict[tuple[int, TileCut, Box], StationaryWalk] = {}
         self._free: dict[int, frozenset[int]] = {}
 
-    def of(self, segment: Segment, op: Op, instance: int) -> list[StationaryWalk]:
+    def by_core(self, segment: Segment, op: Op, instance: int) -> list[StationaryWalk]:
         """One walk for each core that runs ``op``."""
         walks: list[StationaryWalk] = []
         for cell in self.cells.row(segment, instance):

@@ -83,15 +83,15 @@ def test_only_what_is_loaded_early_has_to_lie_apart() -> None:
 def test_what_loads_lose() -> None:
     """Loads of 10 cycles, and 2 until the contents can be used, of which the engine before is done at 100."""
 
-    def waits(*, made: float = -inf, free: float = 100) -> list[float]:
-        return _waits(100, made, free, load=10, latency=2, depth=2)
+    def waits(*, produced_at: float = -inf, free: float = 100) -> list[float]:
+        return _waits(100, produced_at, free, load=10, latency=2, depth=2)
 
     assert waits() == [12, 10]
     # Who has other work meanwhile waits for less of it; what is made late could not be loaded before.
     assert waits(free=107) == [5, 10]
     assert waits(free=130) == [0, 0]
-    assert waits(made=95) == [5, 0]
-    assert waits(made=100) == [0, 0]
+    assert waits(produced_at=95) == [5, 0]
+    assert waits(produced_at=100) == [0, 0]
 
 
 def test_equal_windows_are_searched_once() -> None:

@@ -70,7 +70,7 @@ def test_work_of_parts_adds_up_to_more_than_the_whole(machine: Machine) -> None:
 
 
 def test_broadcast_takes_turns_and_shares_the_link(machine: Machine) -> None:
-    rates = Rates.of(machine)
+    rates = Rates.from_machine(machine)
     alone, alone_full = Weights(8, 1).load(64000, rates)
     shared, shared_full = Weights(8, 8).load(64000, rates)
     assert alone == 8 * shared == 64000 * 8 / rates.read
@@ -91,7 +91,7 @@ def test_an_estimate_covers_each_engine(machine: Machine) -> None:
     cost = OpCost(graph.ops[0], graph, machine)
     part = whole(graph)
     work = cost.work(part, part.tensors)
-    cycles = estimate(cost, work, part, Weights(8, 8), Rates.of(machine))
+    cycles = estimate(cost, work, part, Weights(8, 8), Rates.from_machine(machine))
     assert max(work.matrix, work.vector) <= cycles <= work.matrix + work.vector + cost.latency
 
 

@@ -23,7 +23,7 @@ def with_shared(machine: Machine, **changes: int) -> Machine:
 
 MANY = with_shared(as_planned(load_machine("ascend910")), interleave=4096)
 """32 cores that load for themselves, from 32 banks of 128 bytes a cycle that take turns every 4 KiB."""
-RATES = Rates.of(MANY)
+RATES = Rates.from_machine(MANY)
 
 
 @pytest.mark.parametrize(

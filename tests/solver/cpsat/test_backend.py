@@ -159,5 +159,5 @@ def test_interrupt_keeps_the_incumbent() -> None:
     threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     began = time.perf_counter()
     answer: Solution = solve(jobs(), budget=Budget(60.0, 1e9))
-    assert answer.interrupted and answer.found and not answer.effort.timed_out
+    assert answer.interrupted and answer.has_solution and not answer.effort.timed_out
     assert time.perf_counter() - began < 40

@@ -37,8 +37,8 @@ def test_a_search_that_the_clock_ends_counts() -> None:
     record = Record(1000.0, None)
     effort = solve(jobs(), budget=Budget(0.2, 1000.0)).effort
     assert effort.timed_out
-    record.run(ModelRun.of(SOLVED, effort))
-    record.run(ModelRun.of(SOLVED, NO_EFFORT))
+    record.run(ModelRun.from_solved(SOLVED, effort))
+    record.run(ModelRun.from_solved(SOLVED, NO_EFFORT))
     assert record.log().status == "timeout"
 
 
@@ -47,5 +47,5 @@ def test_a_search_that_ends_by_itself_does_not() -> None:
     closed, limited = solve(knapsack(), budget=Budget(100.0, 1.0)), solve(jobs(), budget=Budget(100.0, 0.01))
     assert closed.status == "optimal" and not limited.effort.timed_out
     for solution in (closed, limited):
-        record.run(ModelRun.of(SOLVED, solution.effort))
+        record.run(ModelRun.from_solved(SOLVED, solution.effort))
     assert record.log().is_reproducible

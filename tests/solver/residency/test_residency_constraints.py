@@ -69,7 +69,7 @@ def holds(built: ResidencyModel, values: Iterable[tuple[Var | bool, bool]]) -> b
             assert literal == value
         else:
             built.model.add(literal == value)
-    return solve(built.model, budget=Budget(10.0)).found
+    return solve(built.model, budget=Budget(10.0)).has_solution
 
 
 def feasible(

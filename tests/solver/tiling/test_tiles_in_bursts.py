@@ -27,7 +27,7 @@ def with_burst(burst: int) -> Machine:
 def test_rows_cross_a_link_in_whole_bursts(columns: int, points: int, bytes_: int) -> None:
     graph = graphs.matmul(m=4, k=64, n=256)
     op = next(op for op in graph.ops if op.contraction is not None)
-    cost, rates = OpCost(op, graph, TINY), replace(Rates.of(TINY), burst=128)
+    cost, rates = OpCost(op, graph, TINY), replace(Rates.from_machine(TINY), burst=128)
     size, row = columns * points * cost.element, columns * cost.element
     assert cost.element == 2
     found = cost.in_bursts(np.array([float(size)]), np.array([float(row)]), rates)
@@ -54,7 +54,9 @@ def test_an_estimate_counts_bursts_of_columns_that_a_core_has() -> None:
     def cycles(columns: int, burst: int) -> int:
         box = (Span(0, 1), Span(0, columns))
         part = op_boxes(op, graph.tensor, box)
-        return estimate(cost, cost.work(part, part.tensors), part, Weights(), replace(Rates.of(TINY), burst=burst))
+        return estimate(
+            cost, cost.work(part, part.tensors), part, Weights(), replace(Rates.from_machine(TINY), burst=burst)
+        )
 
     assert cycles(512, 4) == cycles(512, 1024) == cycles(512, 4096)
     assert cycles(8, 4) == cycles(8, 16) < cycles(8, 1024) < cycles(8, 4096)

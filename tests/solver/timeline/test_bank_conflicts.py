@@ -72,7 +72,7 @@ def test_who_asks_for_more_than_a_bank_serves_leaves_little_to_the_other() -> No
 
 def engines_of_a_core() -> CoreEngines:
     machine = with_local(load_machine("tiny"), bytes_per_cycle=32)
-    return CoreEngines(BankConflicts(machine), StagingQueues.of(machine))
+    return CoreEngines(BankConflicts(machine), StagingQueues.from_machine(machine))
 
 
 def test_the_engines_of_a_core_lose_cycles_while_both_work() -> None:

@@ -74,10 +74,10 @@ def run_of(blocks: int, *, into: float, work: float, back: float = 0.0, room: in
 def test_the_first_copy_is_waited_for_and_the_last_one_back_is() -> None:
     span = queues().run([run_of(1, into=10, work=20, back=5)], 0.0, 0.0, {0: 100.0}, 0.0, 4, 0.0)
     assert (span.begun, span.ended) == (112.0, 132.0)
-    assert span.left == {0: (112.0, "IN"), 1: (132.0 + 4 + 5 + 3, "OUT")}
+    assert span.last_copies == {0: (112.0, "IN"), 1: (132.0 + 4 + 5 + 3, "OUT")}
     # What comes back waits for its place.
     late = queues().run([run_of(1, into=10, work=20, back=5)], 0.0, 0.0, {}, 500.0, 4, 0.0)
-    assert late.ended == 32.0 and late.left[1] == (508.0, "OUT")
+    assert late.ended == 32.0 and late.last_copies[1] == (508.0, "OUT")
 
 
 def test_while_a_block_is_computed_the_next_one_is_copied() -> None:
