@@ -64,14 +64,16 @@ def evaluate_tiled(
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None
     requests = subproblem.requests(tiled, iteration, steps)
-    for left, answer in zip(reversed(range(len(requests))), subproblem.plans(requests, *above, solved), strict=True):
+    for remaining, answer in zip(
+        reversed(range(len(requests))), subproblem.plans(requests, *above, solved), strict=True
+    ):
         if isinstance(answer, Infeasibility):
             infeasibility = infeasibility or answer
             continue
         incumbent.offer(iteration.number, answer.plan)
         if best is None or answer.plan.cycles_predicted < best.plan.cycles_predicted:
             best = answer
-        if left and (incumbent.is_over or incumbent.any_plan):
+        if remaining and (incumbent.is_over or incumbent.any_plan):
             break
     if best is not None:
         return best

@@ -69,9 +69,9 @@ def exclude_for_good(diversions: Diversions) -> None:
     """
     decomposition = diversions.decomposition
     best, fruitless = diversions.best, 0
-    left = [c for c in diversions.longest_segments() if c not in decomposition.cuts.columns]
-    while left and fruitless < FRUITLESS and diversions.pays():
-        decomposition.cuts = replace(decomposition.cuts, columns=(*decomposition.cuts.columns, left.pop(0)))
+    remaining = [c for c in diversions.longest_segments() if c not in decomposition.cuts.columns]
+    while remaining and fruitless < FRUITLESS and diversions.pays():
+        decomposition.cuts = replace(decomposition.cuts, columns=(*decomposition.cuts.columns, remaining.pop(0)))
         fruitless += 1
         try:
             with diversions.step():
@@ -79,7 +79,7 @@ def exclude_for_good(diversions: Diversions) -> None:
         except InfeasibleError:
             break
         if attempt is not None:
-            left = _longest_columns(attempt.segmentation)
+            remaining = _longest_columns(attempt.segmentation)
         if diversions.best is not best:
             best, fruitless = diversions.best, 0
 

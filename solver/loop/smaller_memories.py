@@ -82,8 +82,8 @@ class SmallerMemories:
             room = memory.capacity if plan is None else ROOMY * extent(plan, memory.name)
             steps[memory.name] = iter([capacity for capacity in smaller_capacities(memory) if capacity < room])
         while steps:
-            for name, left in list(steps.items()):
-                capacity = next(left, None)
+            for name, capacities in list(steps.items()):
+                capacity = next(capacities, None)
                 if capacity is None or not self._promising(self._search((*base, (name, capacity)))):
                     del steps[name]
 
@@ -94,8 +94,8 @@ class SmallerMemories:
         machine = self._whole.machine
         for memory, capacity in capacities:
             machine = reduced(machine, memory, capacity)
-        found = self._whole.solve(machine)
-        plan = None if found is None else self._whole.timed(found)
+        reduced_plan = self._whole.solve(machine)
+        plan = None if reduced_plan is None else self._whole.timed(reduced_plan)
         self._plans[capacities] = plan
         if plan is not None:
             self._whole.offer(plan, ", ".join(f"{c:,} bytes of {m}" for m, c in capacities))
@@ -107,10 +107,10 @@ class SmallerMemories:
 
     def _best(self) -> Capacities:
         """Those with the fewest cycles; of equal ones the smallest, which machines with less memory have too."""
-        found = {capacities: plan.cycles for capacities, plan in self._plans.items() if plan is not None}
+        cycles = {capacities: plan.cycles for capacities, plan in self._plans.items() if plan is not None}
         memory = self._whole.machine.memory
 
         def size(capacities: Capacities) -> list[int]:
             return [dict(capacities).get(name, memory[name].capacity) for name in memory]
 
-        return min(found, key=lambda capacities: (found[capacities], size(capacities)), default=())
+        return min(cycles, key=lambda capacities: (cycles[capacities], size(capacities)), default=())

@@ -84,21 +84,21 @@ def retile(around: Neighbourhood, plan: Plan) -> Plan:
     answered = _segmentation(plan)
     segments, kept = plan.segments, dict[int, TiledSegment]()
     chosen, predicted = dict[int, TiledSegment](), subproblem.predicted
-    left = longest_first(plan)
+    remaining = longest_first(plan)
     enough, most = (count * len(subproblem.graph.ops) for count in PREDICTED_BEFORE_PLAN)
-    while left:
+    while remaining:
         if around.incumbent.is_over or not around.paid():
             # What was chosen since the last plan is lost: a longer search would not stop here to build one.
             return plan
-        subproblem.ask_joint_tiles((segments[j] for j in left), cuts)
-        i = left.pop(0)
+        subproblem.ask_joint_tiles((segments[j] for j in remaining), cuts)
+        i = remaining.pop(0)
         chosen[i] = subproblem.joint_tiles(segments[i], cuts, iteration, lambda: around.incumbent.is_over)
         if around.incumbent.is_over:
             return plan
-        equal = {j: tiled for j in left if (tiled := subproblem.known_joint_tiles(segments[j], cuts)) is not None}
-        left = [j for j in left if j not in equal]
+        equal = {j: tiled for j in remaining if (tiled := subproblem.known_joint_tiles(segments[j], cuts)) is not None}
+        remaining = [j for j in remaining if j not in equal]
         chosen |= equal
-        if (left and subproblem.predicted - predicted < enough) or all(
+        if (remaining and subproblem.predicted - predicted < enough) or all(
             _is_tiled_like(t.segment, segments[j]) for j, t in chosen.items()
         ):
             continue
