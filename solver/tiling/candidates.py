@@ -182,7 +182,7 @@ def _evaluated(
 ) -> list[Shape]:
     kinds = [_kinds(box, s) for s in sizes]
     owner = [i for i, of_size in enumerate(kinds) for _ in of_size]
-    points, parts = op_boxes_many(op, graph.tensor, stack([b for of in kinds for b, _ in of], len(box)))
+    points, parts = op_boxes_many(op, graph.tensor, stack([b for of_size in kinds for b, _ in of_size], len(box)))
     versioned, single = _scratch(op, cost, parts, len(owner))
     cell = op_boxes(op, graph.tensor, box).tensors
     times = [n for of_size in kinds for _, n in of_size]
@@ -191,7 +191,7 @@ def _evaluated(
     for i, size in enumerate(sizes):
         rows = range(row, row + len(kinds[i]))
         row += len(kinds[i])
-        largest = ScratchBytes(*(int(of[rows.start : rows.stop].max()) for of in (versioned, single)))
+        largest = ScratchBytes(*(int(scratch[rows.start : rows.stop].max()) for scratch in (versioned, single)))
         if largest.total(1) > capacity:
             largest = _tightest(op, cost, parts, rows, capacity)
             if largest.total(1) > capacity:

@@ -76,17 +76,17 @@ def producer_overlap(lead: Lead, op: Op, graph: Graph, box: Box, shapes: Sequenc
     if not lead.box:
         return Overlap(lead.cycles, np.zeros((len(shapes), 1)), np.zeros((len(shapes), 1)), tiles, vector)
     looked = [_milestones(box, shape) for shape in shapes]
-    boxes = [_tile(box, shape, i) for shape, of in zip(shapes, looked, strict=True) for i in of]
+    boxes = [_tile(box, shape, i) for shape, milestones in zip(shapes, looked, strict=True) for i in milestones]
     _, parts = op_boxes_many(op, graph.tensor, stack(boxes, len(box)))
     read = parts[op.stages[op.contraction].reads[0].tensor]
     shares = np.where(read.present, lead.share(read.spans), 0.0).tolist()
     most = max(map(len, looked))
     need, place = np.zeros((len(shapes), most)), np.zeros((len(shapes), most))
     done = 0
-    for row, (shape, of) in enumerate(zip(shapes, looked, strict=True)):
-        need[row, : len(of)] = shares[done : done + len(of)]
-        place[row, : len(of)] = [i / shape.tiles for i in of]
-        done += len(of)
+    for row, (shape, milestones) in enumerate(zip(shapes, looked, strict=True)):
+        need[row, : len(milestones)] = shares[done : done + len(milestones)]
+        place[row, : len(milestones)] = [i / shape.tiles for i in milestones]
+        done += len(milestones)
     return Overlap(lead.cycles, need, place, tiles, vector)
 
 
