@@ -45,7 +45,7 @@ demo: $(VENV)/.installed | $(BUILD) ## build ResNet-50, compile it for stcp920, 
 	@echo "== done: the rest of the report is in $(REPORT), the compiled network in $(COMPILED)"
 
 test: $(VENV)/.installed-dev ## run the tests on all cores; ARGS="..." goes to pytest (ARGS="tests/goldens --update-golden" keeps changed texts)
-	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed-dev ## check style, format and types
 	$(BIN)/ruff check .

@@ -44,10 +44,8 @@ def planned(network: str, memory: str, capacity: int, *, alone: bool = False) ->
     return found
 
 
-@pytest.mark.parametrize(
-    ("network", "memory", "less", "more"),
-    [("residual", "LLB", 32, 256)],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("network", "memory", "less", "more"), [("residual", "LLB", 32, 256)])
 def test_what_misleads_one_search_does_not_mislead_all(network: str, memory: str, less: int, more: int) -> None:
     small, large = (planned(network, memory, capacity, alone=True).plan for capacity in (less, more))
     assert small.cycles < large.cycles
