@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from math import ceil, inf, prod
 from typing import TypeAlias
 
@@ -166,9 +165,7 @@ class EngineWork:
     """Of one core: busy cycles of the engines, issue included, and instructions of each.
 
     ``matrix_fill``: of the cycles of the matrix engine, those in which its array is filled and drained. ``sums``:
-    cycles that the accumulator memory takes to write its results once. ``apart``: for each reduce axis, the cycles of
-    the matrix engine if each position of that axis is a tile of the reduction, which matters where some see padding;
-    0 for an axis along which nothing can be out of bounds, and no numbers where there is none.
+    cycles that the accumulator memory takes to write its results once.
     """
 
     matrix: int = 0
@@ -177,10 +174,8 @@ class EngineWork:
     vector_instructions: int = 0
     matrix_fill: int = 0
     sums: int = 0
-    apart: tuple[int, ...] = ()
 
     def plus(self, other: EngineWork, times: int = 1) -> EngineWork:
-        axes = zip_longest(self.apart, other.apart, fillvalue=0)
         return EngineWork(
             self.matrix + times * other.matrix,
             self.vector + times * other.vector,
@@ -188,7 +183,6 @@ class EngineWork:
             self.vector_instructions + times * other.vector_instructions,
             self.matrix_fill + times * other.matrix_fill,
             self.sums + times * other.sums,
-            tuple(one + times * more for one, more in axes),
         )
 
 
@@ -239,6 +233,7 @@ class OpCost:
             self.reduction_innermost = any(last.coeffs[a] for a in contraction_axes(anchor).k)
         self._shape = graph.tensor[op.output].shape
         self._known: dict[tuple[object, ...], EngineWork] = {}
+        self._known_apart: dict[tuple[object, ...], tuple[int, ...]] = {}
 
     def _check_lanes(self) -> None:
         """Raise :class:`EngineTypeError` if the vector engine has no lanes for what a stage computes."""
@@ -313,20 +308,42 @@ class OpCost:
 
     def work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:
         """The work of ``part`` run as one tile, while local memory holds the boxes ``cell`` of the graph's tensors."""
+        key = self._key(part, cell)
+        if key not in self._known:
+            with refused_by_name(self.op):
+                self._known[key] = self._work(part, self._layout(part, cell))
+        return self._known[key]
+
+    def apart(self, part: OpBoxes, cell: Mapping[str, Box]) -> tuple[int, ...]:
+        """For each reduce axis, cycles of the matrix engine if each position of that axis is a tile of the reduction.
+
+        That matters where some positions see padding: 0 for an axis along which nothing can be out of bounds, and no
+        numbers where there is none, or all products are done in any case. ``part`` and ``cell`` as in :meth:`work`.
+        """
+        if self.contraction is None or self.machine.staging_memories or self.matrix.count > 1:
+            return ()
+        stage, points = self.op.stages[self.contraction], part.points[self.contraction]
+        if stage.factors[0].fill is None or is_empty(points):
+            return ()
+        key = self._key(part, cell)
+        if key not in self._known_apart:
+            with refused_by_name(self.op):
+                self._known_apart[key] = self._apart(stage, points, self._layout(part, cell))
+        return self._known_apart[key]
+
+    def _key(self, part: OpBoxes, cell: Mapping[str, Box]) -> tuple[object, ...]:
+        """What the work of a part depends on."""
         target = part.tensors[self.op.output]
         bounds = {**cell, **{b.name: part.tensors[b.name] for b in self.op.buffers if b.name in part.tensors}}
-        key = (
+        return (
             tuple(shape_of(p) for p in part.points),
             tuple(shape_of(cell[n]) for n in (*self.op.inputs, self.op.output) if n in cell),
             tuple((s.lo == 0, s.hi == e) for s, e in zip(target, self._shape, strict=True)),
             beyond(self.op, part.points, bounds),
         )
-        if key not in self._known:
-            with refused_by_name(self.op):
-                self._known[key] = self._work(part, cell)
-        return self._known[key]
 
-    def _work(self, part: OpBoxes, cell: Mapping[str, Box]) -> EngineWork:
+    def _layout(self, part: OpBoxes, cell: Mapping[str, Box]) -> StageBuffers:
+        """Where the operands of a part lie."""
         held = {
             n: part.tensors[n] if n == self.stationary else cell[n]
             for n in (*self.op.inputs, self.op.output)
@@ -337,7 +354,9 @@ class OpCost:
         if self.stationary is not None:
             memories[self.stationary] = self.machine.levels.weights.memory
         local = self.machine.levels.activations.memory
-        layout = {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
+        return {name: (box, self.dtypes[name], memories.get(name, local)) for name, box in held.items()}
+
+    def _work(self, part: OpBoxes, layout: StageBuffers) -> EngineWork:
         product = "" if self.contraction is None else self.op.stages[self.contraction].write.tensor
         matrix, vector, instructions = EngineWork(), 0, 0
         for position, (stage, points) in enumerate(zip(self.op.stages, part.points, strict=True)):
@@ -345,18 +364,15 @@ class OpCost:
                 continue
             if position == self.contraction:
                 run = matrix_time(self.machine, self.matrix, stage, points, layout, self.dtypes[stage.reads[0].tensor])
-                apart = self._apart(stage, points, layout)
-                matrix = EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums, apart)
+                matrix = EngineWork(run.busy, 0, run.instructions, 0, run.fill, run.sums)
             else:
                 run = vector_time(self.machine, self.vector, stage, points, layout, product)
                 vector, instructions = vector + run.busy, instructions + run.instructions
         return matrix.plus(EngineWork(0, vector, 0, instructions))
 
     def _apart(self, stage: Stage, points: Box, layout: StageBuffers) -> tuple[int, ...]:
-        """:attr:`EngineWork.apart` of the contraction on the matrix engine."""
+        """:meth:`apart` of a contraction."""
         left_operand = stage.factors[0]
-        if left_operand.fill is None or self.machine.staging_memories or self.matrix.count > 1:
-            return ()
         dtype = self.dtypes[left_operand.tensor]
 
         def cycles(axis: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import product, zip_longest
 from math import prod
 
 import numpy as np
@@ -40,7 +40,8 @@ class Shape:
     ``tiles``: how many. ``changes``: how often the columns of the stationary operand change in that order, and
     ``sets`` how many different ones there are. ``work``: of all tiles, with the reduction in one piece. ``scratch``:
     what the private buffers of the largest tile take. ``columns``: elements of the stationary operand for one point of
-    the reduction.
+    the reduction. ``apart``: for each reduce axis, the cycles of the matrix engine if each position of it is a tile of
+    the reduction (:meth:`.operator.OpCost.apart`); no numbers where that saves nothing.
     """
 
     sizes: tuple[int, ...]
@@ -51,6 +52,7 @@ class Shape:
     work: EngineWork
     scratch: ScratchBytes
     columns: int
+    apart: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -196,19 +198,25 @@ def _evaluated(
             largest = _tightest(op, cost, parts, rows, capacity)
             if largest.total(1) > capacity:
                 continue
-        work = EngineWork()
-        columns = 0
+        work, columns = EngineWork(), 0
+        apart: tuple[int, ...] = ()
         for r in rows:
             boxes = {n: b.box(r) for n, b in parts.items() if b.present[r]}
             part = OpBoxes(tuple(p.box(r) for p in points), boxes)
             work = work.plus(cost.work(part, cell), times[r])
+            apart = _plus(apart, cost.apart(part, cell), times[r])
             columns = max(columns, _columns(cost, part))
         counts = tuple(-(-s.size // n) for s, n in zip(box, size, strict=True))
         for order in _orders(counts, chosen):
             changes = prod(counts[d] for d in order[: _last(order, counts, chosen) + 1])
             sets = prod(counts[d] for d in chosen)
-            shapes.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns))
+            shapes.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns, apart))
     return shapes
+
+
+def _plus(cycles: tuple[int, ...], more: tuple[int, ...], times: int) -> tuple[int, ...]:
+    """Axis by axis, the cycles of tiles and those of ``times`` as many of another kind; no numbers count as 0."""
+    return tuple(one + times * other for one, other in zip_longest(cycles, more, fillvalue=0))
 
 
 def _scratch(op: Op, cost: OpCost, parts: Mapping[str, Boxes], tiles: int) -> tuple[Int, Int]:

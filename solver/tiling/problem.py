@@ -97,8 +97,8 @@ class ShapeTable:
         self.instructions = column([s.work.matrix_instructions for s in shapes])
         self.fill = column([s.work.matrix_fill for s in shapes])
         self.sums = column([s.work.sums for s in shapes])
-        axes = max((len(s.work.apart) for s in shapes), default=0)
-        self.apart = [column([s.work.apart[a] if s.work.apart else 0 for s in shapes]) for a in range(axes)]
+        axes = max((len(s.apart) for s in shapes), default=0)
+        self.apart = [column([s.apart[a] if s.apart else 0 for s in shapes]) for a in range(axes)]
 
     def matrix_cycles(self, cut: Reduction, issue: Float) -> Float:
         """M: each part of the reduction issues the instructions (in ``issue`` cycles) and fills the array again.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from girih.ir.box import full
+from girih.ir.box import Span, full
 from girih.ir.graph import Graph, Op
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Tile
 from girih.ir.semantics.cell import Cells
 from girih.ir.semantics.region import op_boxes
-from girih.solver.cost.operator import EngineWork, OpCost, Weights
+from girih.solver.cost.operator import OpCost, Weights
 from girih.solver.cost.tile_walk import TileWalks
 from girih.solver.tiling.candidates import reductions, tile_shapes
 from girih.solver.tiling.problem import ShapeTable
@@ -54,9 +54,10 @@ def test_rows_apart_are_cheaper_where_blocks_become_fewer() -> None:
     for size, fewer in ((14, True), (7, False)):
         graph, op = convolution(size, channels=256)
         part = op_boxes(op, graph.tensor, full(graph.tensor[op.output].shape))
-        work = OpCost(op, graph, STCP).work(part, part.tensors)
-        rows, columns, channels = work.apart
-        assert (rows < work.matrix) == (columns < work.matrix) == fewer
+        cost = OpCost(op, graph, STCP)
+        matrix = cost.work(part, part.tensors).matrix
+        rows, columns, channels = cost.apart(part, part.tensors)
+        assert (rows < matrix) == (columns < matrix) == fewer
         assert channels == 0, "no channel sees padding"
 
 
@@ -67,10 +68,18 @@ def test_the_model_chooses_rows_apart_where_these_are_cheaper() -> None:
     assert choice.tile.reduce[0] == 1
 
 
-def test_sums_of_kinds_of_tiles_add_up() -> None:
-    one, other = EngineWork(matrix=10, apart=(12, 0, 0)), EngineWork(matrix=4, apart=(3, 0, 0))
-    both = EngineWork().plus(one).plus(other, 2)
-    assert (both.matrix, both.apart) == (18, (18, 0, 0))
+def test_kinds_of_tiles_add_up() -> None:
+    """Of 14 rows in tiles of 4: three of these, of which one is seen, and one of 2."""
+    graph, op = convolution(14)
+    cost, box = OpCost(op, graph, STCP), full(graph.tensor[op.output].shape)
+    shapes = tile_shapes(op, graph, cost, [box], 1 << 40, also=(1, 4, 14, 32))
+    cell = op_boxes(op, graph.tensor, box).tensors
+
+    def apart(first: int, last: int) -> tuple[int, ...]:
+        return cost.apart(op_boxes(op, graph.tensor, (box[0], Span(first, last), *box[2:])), cell)
+
+    (shape,) = (s for s in shapes if s.sizes == (1, 4, 14, 32))
+    assert shape.apart == tuple(3 * whole + rest for whole, rest in zip(apart(4, 8), apart(12, 14), strict=True))
 
 
 def test_engines_that_stage_have_nothing_apart() -> None:
@@ -78,4 +87,4 @@ def test_engines_that_stage_have_nothing_apart() -> None:
     assert machine.staging_memories
     graph, op = convolution(14)
     part = op_boxes(op, graph.tensor, full(graph.tensor[op.output].shape))
-    assert OpCost(op, graph, machine).work(part, part.tensors).apart == ()
+    assert OpCost(op, graph, machine).apart(part, part.tensors) == ()
