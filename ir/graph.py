@@ -187,6 +187,12 @@ class Op:
                 return position
         return None
 
+    @cached_property
+    def stationary(self) -> str:
+        """The second factor of the contraction, which a matrix engine has in its weight memory; empty if there is no
+        contraction."""
+        return "" if self.contraction is None else self.stages[self.contraction].factors[1].tensor
+
 
 class OnnxNode(Protocol):
     """What names an ``onnx.NodeProto``."""

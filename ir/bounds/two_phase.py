@@ -104,7 +104,7 @@ def _engine_bounds(
 
 def _stationary(graph: Graph, on_matrix: Sequence[Op]) -> dict[str, str]:
     """By operator: the constant that is its stationary operand, if nobody reads it as anything else."""
-    candidates = {op.name: op.stages[op.contraction].reads[1].tensor for op in on_matrix if op.contraction is not None}
+    candidates = {op.name: op.stationary for op in on_matrix if op.stationary}
     others = {n for op in graph.ops if op.host is not None for n in op.inputs} | graph.output_tensors
     others |= {
         read.tensor

@@ -127,9 +127,7 @@ class Geometry:
     def _not_followed(self, op: Op) -> frozenset[int]:
         number = self.cells.classes.class_of[op.name]
         if number not in self._free:
-            assert op.contraction is not None
-            right = op.stages[op.contraction].reads[1].tensor
-            self._free[number] = not_followed(op, self.graph.tensor, right)
+            self._free[number] = not_followed(op, self.graph.tensor, op.stationary)
         return self._free[number]
 
 
@@ -191,7 +189,7 @@ class Facts:
         """What the matrix engine holds in weight memory for ``op``."""
         if op.contraction is None or segment.tile[op.name].engine != "matrix":
             return None
-        return op.stages[op.contraction].reads[1].tensor
+        return op.stationary
 
     def streamed(self, segment: Segment, name: str) -> bool:
         """Whether a constant goes straight to weight memory in this segment, one of the plan's: no read of it is

@@ -16,7 +16,7 @@ def contraction_engine(op: Op, graph: Graph, machine: Machine) -> str:
     if op.contraction is None:
         return "vector"
     engine = machine.engine_for("matrix")
-    right = op.stages[op.contraction].reads[1].tensor
+    right = op.stationary
     levels = machine.levels
     if not machine.moves("copy", levels.activations, levels.weights) and not _only_weights(graph, right):
         return "vector"

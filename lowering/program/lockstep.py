@@ -76,9 +76,7 @@ class OpWalk:
         self._stream = stream
         self._number = number
         self._slot = slot
-        self._stationary = (
-            op.stages[op.contraction].reads[1].tensor if stream is not None and op.contraction is not None else None
-        )
+        self._stationary = op.stationary if stream is not None else ""
         self._weights: _Weights | None = None
         self._names = tensor_names(op)
         self._running: list[_Running] = []
@@ -87,12 +85,12 @@ class OpWalk:
             if op.name not in cell.ops:
                 continue
             ring = None
-            if self._stationary is not None and stream is not None:
+            if self._stationary and stream is not None:
                 areas = build.copies_of(op.name, build.levels.weights, self._stationary, core)
                 ring = _Ring(areas, stream.versions, [None] * len(areas))
             held = tuple(cell.allocated(name) if name in cell.tensors else None for name in self._names)
             part = cell.ops[op.name]
-            on_matrix = self._stationary is not None
+            on_matrix = bool(self._stationary)
             tiles = kernels.walk(op, part.tensors[op.output], tile, held, part.idle, degrees, on_matrix=on_matrix)
             self._running.append(_Running(core, cell, tiles, ring))
 
@@ -193,7 +191,7 @@ class OpWalk:
     def _fetch(self, waiting: list[_Running]) -> None:
         """Bring the next weight tile of each core; equal ones from the shared memory are one broadcast."""
         name, stream = self._stationary, self._stream
-        assert name is not None and stream is not None
+        assert name and stream is not None
         groups: dict[tuple[Box, int, tuple[int, ...], int], list[_Running]] = {}
         broadcast = self._build.broadcasts(name, self._build.levels.weights)
         for r in waiting:

@@ -49,7 +49,7 @@ def stationary(segment: Segment, op: Op) -> str | None:
     """The tensor that the matrix engine holds in weight memory for ``op``; ``None`` if another engine runs it."""
     if op.contraction is None or segment.tile[op.name].engine != "matrix":
         return None
-    return op.stages[op.contraction].reads[1].tensor
+    return op.stationary
 
 
 def targets(cells: list[Cell], op: Op) -> list[Box]:
@@ -175,7 +175,7 @@ def weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
 
 def _weight_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
     assert op.contraction is not None
-    right = graph.tensor[op.stages[op.contraction].reads[1].tensor]
+    right = graph.tensor[op.stationary]
     largest = 0
     for walk in walks(op, tile, boxes):
         points, _ = op_boxes_many(op, graph.tensor, walk)

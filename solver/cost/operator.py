@@ -208,7 +208,7 @@ class OpCost:
         self.vector = machine.shared_engine("vector")
         self.engine = engine or contraction_engine(op, graph, machine)
         self.contraction = op.contraction if self.engine == "matrix" else None
-        self.stationary = op.stages[self.contraction].reads[1].tensor if self.contraction is not None else None
+        self.stationary = op.stationary if self.contraction is not None else None
         self.streamed = self.stationary in graph.constant_names and self._only_stationary()
         """Whether the stationary operand goes straight from the shared memory to the weight memory."""
         self.batched = self.contraction is not None and bool(contraction_axes(op.stages[self.contraction]).batch)

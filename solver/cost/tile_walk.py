@@ -321,7 +321,7 @@ class TileWalks:
     ) -> tuple[tuple[tuple[int, ...], ...], tuple[CopyTime, ...], tuple[Box, ...]]:
         """Which weight tile each (tile, reduce tile) wants, and the copy and the box of each."""
         assert op.contraction is not None
-        name = op.stages[op.contraction].reads[1].tensor
+        name = op.stationary
         weight_tiles = stationary_walk(op, self.graph.tensor, points[op.contraction], tile.reduce)
         corners = weight_tiles.spans.reshape(len(weight_tiles), -1)
         _, firsts, keys = np.unique(corners, axis=0, return_index=True, return_inverse=True)

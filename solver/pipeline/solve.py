@@ -176,8 +176,7 @@ class Pipelines:
         """
         if not walk.weights:
             return {}
-        assert op.contraction is not None
-        name = op.stages[op.contraction].reads[1].tensor
+        name = op.stationary
         if name not in self.graph.constant_names:
             return {key: move.busy(self.machine) for key, move in enumerate(walk.loads)}
         rows = (self.cells.row(segment, instance) for instance in range(count(segment.instances)))

@@ -97,7 +97,7 @@ class SplitCosts:
         self.refetched_bytes = np.zeros(len(instances), dtype=np.int64)
         self.pin_bytes = np.zeros(len(instances), dtype=np.int64)
         root = graph.ops[run.last]
-        root_weights = None if root.contraction is None else root.stages[root.contraction].reads[1].tensor
+        root_weights = root.stationary
         self.moved_bytes = np.zeros(len(instances), dtype=np.int64)
         """Of activations, if none of them stayed in shared memory."""
         loaded, stored, loaded_first = (_Transfers(len(instances)) for _ in range(3))

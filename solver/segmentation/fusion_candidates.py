@@ -207,7 +207,7 @@ class FusionEnumeration:
             return False
         points, boxes = op_boxes_many(op, self.graph.tensor, target)
         cost = self.costs.cost(op)
-        stationary = op.stages[op.contraction].reads[1].tensor if op.contraction is not None and cost.stationary else ""
+        stationary = op.stationary if cost.stationary else ""
         self.entering.pop(op.output, None)
         for name in dict.fromkeys((*op.inputs, op.output)):
             if name in boxes:

@@ -144,7 +144,7 @@ def _weight_streams(
         if tile.engine != "matrix" or op.contraction is None:
             continue
         versions = tuple(range(tile.weight_depth))
-        right = op.stages[op.contraction].reads[1].tensor
+        right = op.stationary
         if right not in graph.constant_names or right in local:
             streams.append(WeightStream(index, name, versions))
             continue

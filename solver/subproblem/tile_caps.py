@@ -19,4 +19,4 @@ def least_cap(capacity: int) -> int:
 
 def may_stream(graph: Graph, op: Op) -> bool:
     """Whether an operator could have a constant as its stationary operand."""
-    return op.contraction is not None and op.stages[op.contraction].reads[1].tensor in graph.constant_names
+    return op.stationary in graph.constant_names

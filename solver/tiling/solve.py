@@ -218,7 +218,7 @@ class Tiler:
         """How the cores of one instance share the stationary operand."""
         if op.contraction is None or self.cost(op).contraction is None:
             return Weights()
-        name = op.stages[op.contraction].reads[1].tensor
+        name = op.stationary
         held = [c.ops[op.name].tensors.get(name) for c in cells if op.name in c.ops]
         return Weights(max(1, len(held)), max(1, len(held) // max(1, len(set(held)))), not self.cost(op).streamed)
 
@@ -304,7 +304,7 @@ class Tiler:
         contraction = cost.op.contraction
         if contraction is None or cost.contraction is not None:
             return 0
-        name = cost.op.stages[contraction].reads[1].tensor
+        name = cost.op.stationary
         if name not in self.graph.constant_names:
             return 0
         busy, _ = weights.load(cost.bytes(name, part.tensors.get(name)), self.rates)

@@ -123,8 +123,7 @@ class StagedTiles:
         self._target = target
         numbers = {name: number for number, name in enumerate(tensor_names(op))}
         self._arrivals = {numbers[name]: times for name, times in arrivals.items()}
-        stationary = op.stages[op.contraction].reads[1].tensor if op.contraction is not None else ""
-        self._stationary = numbers.get(stationary, -1)
+        self._stationary = numbers.get(op.stationary, -1)
         self._matrix_latency = machine.engine_for("matrix").latency
         self._vector_latency = machine.engine_for("vector").latency
 

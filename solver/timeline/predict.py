@@ -201,8 +201,7 @@ class _Simulation:
         walk = walk_of(step.cell) if op.name in step.cell.ops else None
         if walk is None or not walk.weights:
             return None
-        assert op.contraction is not None
-        areas = step.versions[op.name, op.stages[op.contraction].reads[1].tensor]
+        areas = step.versions[op.name, op.stationary]
         stream = self.plan.weight_stream[step.segment, op.name]
         return WeightBuffer(
             self.movement, slot, op, walk, stream, step.cells, areas, step.local, step.computed, walk_of

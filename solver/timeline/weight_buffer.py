@@ -61,11 +61,10 @@ class WeightBuffer:
         versions: list[Area], local: Mapping[str, Area], arrivals: Mapping[str, Arrivals],
         walk_of: Callable[[Cell], TileWalk],
     ) -> None:  # fmt: skip
-        assert op.contraction is not None
         self._movement = movement
         self._slot = slot
         self._walk = walk
-        self._name = op.stages[op.contraction].reads[1].tensor
+        self._name = op.stationary
         self._stream = stream
         self._turns = movement.turns(stream)
         self._versions = versions

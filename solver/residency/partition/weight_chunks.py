@@ -116,9 +116,7 @@ class StationaryWalks:
         """The dimensions of the result that the stationary operand does not follow."""
         number = self.cells.classes.class_of[op.name]
         if number not in self._free:
-            assert op.contraction is not None
-            name = op.stages[op.contraction].reads[1].tensor
-            self._free[number] = not_followed(op, self.graph.tensor, name)
+            self._free[number] = not_followed(op, self.graph.tensor, op.stationary)
         return self._free[number]
 
 
