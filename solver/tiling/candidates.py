@@ -41,7 +41,7 @@ class Shape:
     ``sets`` how many different ones there are. ``work``: of all tiles, with the reduction in one piece. ``scratch``:
     what the private buffers of the largest tile take. ``columns``: elements of the stationary operand for one point of
     the reduction. ``apart``: for each reduce axis, the cycles of the matrix engine if each position of it is a tile of
-    the reduction (:meth:`.operator.OpCost.apart`); no numbers where that saves nothing.
+    the reduction (:meth:`..cost.operator.OpCost.apart`); no numbers where that saves nothing.
     """
 
     sizes: tuple[int, ...]
