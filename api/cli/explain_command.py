@@ -95,13 +95,13 @@ def explain_command(
     names = {
         "operator": operators, "tensor": tensors, "segment": segments, "memory": memories, "model": models,
     }  # fmt: skip
-    given = [f"--{option}" for option, values in names.items() if values]
-    _check_agreement(kind, output, given, tables)
+    name_options = [f"--{option}" for option, values in names.items() if values]
+    _check_agreement(kind, output, name_options, tables)
     if tir:
-        _show_tir(compiled, operators, given, kind, output, plugins)
+        _show_tir(compiled, operators, name_options, kind, output, plugins)
         return
     click.get_current_context().with_resource(rarely_collected())
-    if given:
+    if name_options:
         details = load_nouns(compiled).details(
             operators=operators, tensors=tensors, segments=segments, memories=memories, models=models
         )
@@ -130,7 +130,12 @@ def explain_command(
 
 
 def _show_tir(
-    compiled: Path, operators: Sequence[str], given: list[str], kind: str, output: Path | None, plugins: Sequence[Path]
+    compiled: Path,
+    operators: Sequence[str],
+    name_options: list[str],
+    kind: str,
+    output: Path | None,
+    plugins: Sequence[Path],
 ) -> None:
     """Print or write the TIR of operators, named by themselves or by ONNX nodes."""
     from ...explain.details.names import find_operators
@@ -138,7 +143,7 @@ def _show_tir(
     from ...lowering.tir_text import operator_tir
     from ..plugins.load_plugin import loaded
 
-    if given != ["--operator"] or kind != "text":
+    if name_options != ["--operator"] or kind != "text":
         raise UsageError("--tir is text of operators: give --operator NAME, and nothing else that is to be explained")
     package = load_nouns(compiled)
     names = [op for name in operators for op in find_operators(package.graph, name)]
@@ -160,12 +165,14 @@ def _show_tir(
         click.echo(encodable(text))
 
 
-def _check_agreement(kind: str, output: Path | None, given: Sequence[str], tables: bool) -> None:
+def _check_agreement(kind: str, output: Path | None, name_options: Sequence[str], tables: bool) -> None:
     """Raise :class:`UsageError` for options that a format has no use for, and say which to leave out."""
-    if given and kind not in DETAILS_FORMATS:
-        raise UsageError(f"{kind} has all of the network: names cannot be given with it; leave out {', '.join(given)}")
-    if given and tables:
-        raise UsageError(f"--tables is for the whole report; leave it out, or {', '.join(given)}")
+    if name_options and kind not in DETAILS_FORMATS:
+        raise UsageError(
+            f"{kind} has all of the network: names cannot be given with it; leave out {', '.join(name_options)}"
+        )
+    if name_options and tables:
+        raise UsageError(f"--tables is for the whole report; leave it out, or {', '.join(name_options)}")
     if tables and kind != "text":
         raise UsageError(f"--tables is for text, and {kind} has all tables anyhow; leave it out")
     if output is None and kind not in DETAILS_FORMATS:

@@ -14,7 +14,7 @@ from ...ir.errors import UsageError
 from ...ir.schemas.shipped import SCHEMA_NAMES, SchemaName, schema_path, with_schema
 from .compile_command import parse_assignments
 from .compiled_file import FILE, OUTPUT, load_nouns
-from .output import JSON_OPTION, PLUGINS, Written, emit, given, reserved_stdout, table
+from .output import JSON_OPTION, PLUGINS, Written, emit, is_given, reserved_stdout, table
 
 
 @click.command("plan")
@@ -243,7 +243,7 @@ def models_command(
     from ...models import MODELS, build, names
 
     # Of the network that is built, and without effect where none is.
-    building = [option for option, parameter in (("--param", "params"), ("--seed", "seed")) if given(ctx, parameter)]
+    building = [option for option, parameter in (("--param", "params"), ("--seed", "seed")) if is_given(ctx, parameter)]
     if name is None:
         if output is not None or building:
             raise UsageError("say which network: girih models NAME -o FILE.onnx")

@@ -47,7 +47,7 @@ class Written(click.Path):
 _PLAIN = str.maketrans("▁▂▃▄▅▆▇█", ".,:-=+*#")
 
 
-def given(ctx: click.Context, parameter: str) -> bool:
+def is_given(ctx: click.Context, parameter: str) -> bool:
     """Whether an option is among the words of the command, even with the value that it has without them."""
     return ctx.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 

@@ -10,7 +10,7 @@ import click
 
 from ...explain.units import printable
 from ..check import nan_counts
-from .output import JSON_OPTION, PLUGINS, Written, emit, given, reserved_stdout
+from .output import JSON_OPTION, PLUGINS, Written, emit, is_given, reserved_stdout
 
 if TYPE_CHECKING:
     from ..compile import Compiled
@@ -78,7 +78,7 @@ def run_command(
     if check and exact:
         raise UsageError("--check and --exact compare with different things; give one of them")
     data_options = {"--inputs": inputs, "--outputs": outputs, "--check": check, "--exact": exact}
-    data_options |= {"--seed": given(ctx, "seed"), "--sanitize": sanitize and given(ctx, "sanitize")}
+    data_options |= {"--seed": is_given(ctx, "seed"), "--sanitize": sanitize and is_given(ctx, "sanitize")}
     if timing_only and any(data_options.values()):
         names = " and ".join(name for name, value in data_options.items() if value)
         raise UsageError(f"--timing-only computes nothing, which {names} would need; leave out one or the other")

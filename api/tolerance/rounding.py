@@ -78,10 +78,10 @@ def tolerances(
     squares = {port.name: np.zeros(2) for port in graph.outputs}
     draws = draws_for(graph)
     for replica in range(_replicas(graph, samples)):
-        given = replica_inputs(wide, inputs, replica)
-        right = _evaluate(graph, wide, given, host, None)
+        input_arrays = replica_inputs(wide, inputs, replica)
+        right = _evaluate(graph, wide, input_arrays, host, None)
         for _ in range(draws):
-            drawn = _evaluate(graph, wide, given, host, rng)
+            drawn = _evaluate(graph, wide, input_arrays, host, rng)
             for port in graph.outputs:
                 squares[port.name] += squared_distance(drawn[port.tensor], right[port.tensor])
     return {p.name: _allowed(graph.tensor[p.tensor].dtype, *squares[p.name]) for p in graph.outputs}
@@ -126,13 +126,13 @@ def _in_float32(graph: Graph) -> Graph:
 
 
 def _evaluate(
-    graph: Graph, wide: Graph, given: Arrays, host: HostFunction | None, rng: np.random.Generator | None
+    graph: Graph, wide: Graph, input_arrays: Arrays, host: HostFunction | None, rng: np.random.Generator | None
 ) -> Arrays:
     """What one replica computes in float32, with random errors where ``graph`` rounds (``None``: without)."""
     arrays: Arrays = {}
     for name, array in wide.data.items():
         arrays[name] = _rounded_before(array, graph.tensor[name].dtype, rng)
-    for name, array in given.items():
+    for name, array in input_arrays.items():
         dtype = graph.tensor[name].dtype
         arrays[name] = _rounded(array, UNIT_ROUNDOFF.get(dtype, 0.0), dtype, rng, _is_stored(array, dtype))
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}

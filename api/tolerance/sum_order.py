@@ -40,13 +40,13 @@ def order_tolerances(
     depends = _depending(graph, in_parts)
     draws = draws_for(graph)
     for replica in range(graph.replicas):
-        given = replica_inputs(graph, inputs, replica)
-        right = _evaluate(graph, given, host, cuts, (), rng)
+        input_arrays = replica_inputs(graph, inputs, replica)
+        right = _evaluate(graph, input_arrays, host, cuts, (), rng)
         for port in graph.outputs:
             if port.tensor in depends:
                 step[port.name] = max(step[port.name], _largest_step(right[port.tensor]))
         for _ in range(draws):
-            drawn = _evaluate(graph, given, host, cuts, in_parts, rng)
+            drawn = _evaluate(graph, input_arrays, host, cuts, in_parts, rng)
             for port in graph.outputs:
                 squares[port.name] += squared_distance(drawn[port.tensor], right[port.tensor])
     # Few draws may all miss the rounding of the one element that a program rounds the other way.
@@ -74,13 +74,13 @@ def _largest_step(array: np.ndarray) -> float:
 
 def _evaluate(
     graph: Graph,
-    given: Arrays,
+    input_arrays: Arrays,
     host: HostFunction | None,
     cuts: ReductionTiles,
     in_parts: Collection[str],
     rng: np.random.Generator,
 ) -> Arrays:
-    arrays: Arrays = {**given, **graph.data}
+    arrays: Arrays = {**input_arrays, **graph.data}
     last = {name: position for position, op in enumerate(graph.ops) for name in op.inputs}
     for position, op in enumerate(graph.ops):
         if op.name in in_parts:
