@@ -175,12 +175,15 @@ def summaries(rows: Sequence[Row]) -> Table:
     lines = columns(heads, left_aligned=("machine",))
     machines = dict.fromkeys("drawn" if row.machine.isdigit() else row.machine for row in rows)
     for machine in [*machines, *(["all"] if len(machines) > 1 else [])]:
-        own = [r for r in rows if machine in (r.machine, "all") or (machine == "drawn" and r.machine.isdigit())]
-        errors = [row.error for row in own]
-        solvers = [row for row in own if row.strategy == "solver"]
+        machine_rows = [
+            r for r in rows if machine in (r.machine, "all") or (machine == "drawn" and r.machine.isdigit())
+        ]
+        errors = [row.error for row in machine_rows]
+        close = sum(abs(e) <= CLOSE for e in errors) / len(errors)
+        solvers = [row for row in machine_rows if row.strategy == "solver"]
         lines.add_row(
-            machine, str(len(own)), f"{sum(abs(e) <= CLOSE for e in errors) / len(own):.0%}", f"{min(errors):+.1%}",
-            f"{max(errors):+.1%}", f"{sum(map(abs, errors)) / len(own):.1%}", _geometric_mean(own),
+            machine, str(len(errors)), f"{close:.0%}", f"{min(errors):+.1%}",
+            f"{max(errors):+.1%}", f"{sum(map(abs, errors)) / len(errors):.1%}", _geometric_mean(machine_rows),
             _geometric_mean(solvers),
         )  # fmt: skip
     return lines

@@ -19,9 +19,9 @@ Row = tuple[str, int, int, int]
 
 def violations(question: Path, answer: Path, capacity: int) -> list[str]:
     """What is wrong with the answer, in the order of its rows; empty if it is right. Quadratic on purpose."""
-    given = _rows(question)
+    question_rows = _rows(question)
     answered = _rows(answer, "offset")
-    if sorted(row for row, _ in given) != sorted(row for row, _ in answered):
+    if sorted(row for row, _ in question_rows) != sorted(row for row, _ in answered):
         return [f"{answer}: its rows, less the offsets, are not those of {question}"]
     errors: list[str] = []
     for (name, _, _, size), offset in answered:

@@ -213,10 +213,10 @@ def engine_table(rows: Sequence[Row], weights: dict[str, int]) -> Table:
             row.layer, f"{row.ours:,}", f"{row.theirs:,}", f"{row.ratio:.2f}", row.reason, f"{weight_ratio:.2f}"
         )
     for network in dict.fromkeys(row.layer.split()[0] for row in rows):
-        own = [row for row in rows if row.layer.split()[0] == network]
-        our_cycles, their_cycles = sum(r.ours for r in own), sum(r.theirs for r in own)
-        weight_ratio = our_cycles / sum(weights[r.layer] for r in own)
-        name = f"{network}: {len(own)} layers"
+        network_rows = [row for row in rows if row.layer.split()[0] == network]
+        our_cycles, their_cycles = sum(r.ours for r in network_rows), sum(r.theirs for r in network_rows)
+        weight_ratio = our_cycles / sum(weights[r.layer] for r in network_rows)
+        name = f"{network}: {len(network_rows)} layers"
         table.add_row(
             name,
             f"{our_cycles:,}",
@@ -249,8 +249,8 @@ def utilisation_table(shares: Utilisation) -> Table:
     for p in PUBLISHED:
         cells = [f"{p.vector:.0%} / {p.matrix:.0%}"]
         for strategy in STRATEGIES:
-            own = shares.get((p.network, p.items, strategy))
-            cells.append(f"{own[0]:.0%} / {own[1]:.0%}" if own else "-")
+            our_shares = shares.get((p.network, p.items, strategy))
+            cells.append(f"{our_shares[0]:.0%} / {our_shares[1]:.0%}" if our_shares else "-")
         table.add_row(f"{p.network}, {p.items}", *cells)
     return table
 

@@ -91,6 +91,6 @@ def judge(case: Case, attempt: Callable[[Case], None]) -> Outcome:
 def place_of(error: BaseException) -> str:
     """File, line and function of the innermost frames: ours, and below it the one that raised."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
-    places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in (*frames[-1:], *reversed(own[-2:]))]
+    our_frames = [f for f in frames if "site-packages" not in f.filename and f.filename != __file__]
+    places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in (*frames[-1:], *reversed(our_frames[-2:]))]
     return " < ".join(dict.fromkeys(places))
