@@ -134,7 +134,7 @@ def order_changes(aligned: Sequence[Aligned], a: Plan, b: Plan) -> tuple[Change,
         changes.append(Change("order of steps", "", "another"))
     if a.order != b.order:
         orders = ({order.queue: order for order in plan.order} for plan in (a, b))
-        old, new = (", ".join(own) or "none" for own in orders)
+        old, new = (", ".join(queues) or "none" for queues in orders)
         changes.append(Change("queues in another order than that of operators and tiles", old, new))
     return tuple(changes)
 

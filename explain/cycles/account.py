@@ -160,8 +160,8 @@ class _Account:
             charged = op if waiting is None or cause == "cores" else waiting
             shares = {(charged, cause): float(end - begin)}
             if cause == "cores" and core is not None:
-                own = self._computing[core](end) - self._computing[core](begin)
-                shares = {(charged, cause): end - begin - own, (waiting or op, "engine"): own}
+                computing_cycles = self._computing[core](end) - self._computing[core](begin)
+                shares = {(charged, cause): end - begin - computing_cycles, (waiting or op, "engine"): computing_cycles}
             for (name, share_cause), cycles in shares.items():
                 ledger.waits[name][share_cause, op, engine] += cycles
                 ledger.parts[name]["boundary"] += cycles if boundary else 0.0

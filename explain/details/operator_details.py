@@ -295,8 +295,8 @@ def _rooms(compilation: Compilation, index: int, name: str) -> tuple[RoomRow, ..
                 for b in plan.local
                 if b.segment == index and b.memory == memory.name and b.live[0] <= position < b.live[1]
             ]
-            own = [b for b in live if (b.name in touched if b.use == "data" else b.op == name)]
-            amounts = [_bytes(own), _bytes(live)]
+            operator_buffers = [b for b in live if (b.name in touched if b.use == "data" else b.op == name)]
+            amounts = [_bytes(operator_buffers), _bytes(live)]
         else:
             best: tuple[int, int] = (0, 0)
             shared = [b for b in plan.shared if b.memory == memory.name]

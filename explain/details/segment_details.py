@@ -89,8 +89,8 @@ def segment_details(compilation: Compilation, index: int) -> SegmentDetails:
     operators: list[SegmentOperatorRow] = []
     for op in segment.ops:
         row, tile = by_op[op], segment.tile.get(op)
-        own = graph.op[op]
-        engine = kernel_engine(graph, own, machine)[0] if own.host else tile.engine if tile else ""
+        operator = graph.op[op]
+        engine = kernel_engine(graph, operator, machine)[0] if operator.host else tile.engine if tile else ""
         operators.append(
             SegmentOperatorRow(op, engine, cycles.get((index, op), 0), row.cycles, row.lost, losses(row, machine))
         )

@@ -117,8 +117,8 @@ def instruction_columns(graph: Graph, plan: Plan, run: CostedRun) -> Instruction
     return InstructionColumns(
         first=np.array(first, np.int64),
         index=index_of,
-        start=_taken(trace.start, row_of),
-        end=_taken(trace.end, row_of),
+        start=_times_of_rows(trace.start, row_of),
+        end=_times_of_rows(trace.end, row_of),
         op=op,
         work_for=works,
         tensor=fetches,
@@ -131,7 +131,7 @@ def instruction_columns(graph: Graph, plan: Plan, run: CostedRun) -> Instruction
     )
 
 
-def _taken(times: Sequence[np.ndarray], row_of: Sequence[np.ndarray]) -> np.ndarray:
+def _times_of_rows(times: Sequence[np.ndarray], row_of: Sequence[np.ndarray]) -> np.ndarray:
     """The times of all rows."""
-    kept = [np.asarray(given, np.int64)[rows >= 0] for given, rows in zip(times, row_of, strict=True)]
+    kept = [np.asarray(queue_times, np.int64)[rows >= 0] for queue_times, rows in zip(times, row_of, strict=True)]
     return np.concatenate([np.zeros(0, np.int64), *kept])

@@ -60,11 +60,11 @@ def lanes(start: Iterable[int], stop: Iterable[int]) -> np.ndarray:
     """The lowest lane that is free for each span, in the order of their starts."""
     ends: list[tuple[int, int]] = []
     free: list[int] = []
-    taken: list[int] = []
+    span_lanes: list[int] = []
     for begin, end in zip(start, stop, strict=True):
         while ends and ends[0][0] <= begin:
             heappush(free, heappop(ends)[1])
         lane = heappop(free) if free else len(ends)
-        taken.append(lane)
+        span_lanes.append(lane)
         heappush(ends, (max(end, begin + 1), lane))
-    return np.array(taken, np.int64)
+    return np.array(span_lanes, np.int64)

@@ -56,9 +56,9 @@ def splits(values: Sequence[Split]) -> str:
 def _verdict(op: OperatorDetails, width: int) -> list[str]:
     rows: list[tuple[str, str]] = []
     for engine in dict.fromkeys(i.engine for i in op.instructions if i.kind in ("matrix", "vector", "host", "scalar")):
-        own = [i for i in op.instructions if i.engine == engine and i.kind != "sync"]
-        queues = {queue for i in own for queue in i.queues}
-        busy = sum(i.cycles for i in own) / len(queues)
+        instructions = [i for i in op.instructions if i.engine == engine and i.kind != "sync"]
+        queues = {queue for i in instructions for queue in i.queues}
+        busy = sum(i.cycles for i in instructions) / len(queues)
         rows.append((engine, f"busy for {count(busy)} cycles of the run, mean of {plural(len(queues), 'queue')}"))
     if op.cycles >= 1:
         rows.append(("simulated", f"{count(op.cycles)} cycles of {op.resource}, waits included"))
