@@ -47,17 +47,19 @@ def emit_call(
         known = [None if i is None else _value(i) for i in inputs]
         functions = [_prim_func(operator, types, known, attributes, node) for _ in range(2)]
         _require_same(operator, functions[0], functions[1], node)
-    given = [i for i in inputs if i is not None]
+    present_inputs = [i for i in inputs if i is not None]
     infos = [_buffer_info(operator, p, node) for p in functions[0].params]
-    for position, (info, taken) in enumerate(zip((t for t in types if t is not None), infos, strict=False)):
-        if info != taken:
-            raise wrong(operator, node, f"its kernel takes {shown(taken)} as input {position}, which is {shown(info)}")
-    results = infos[len(given) :]
+    for position, (info, kernel_info) in enumerate(zip((t for t in types if t is not None), infos, strict=False)):
+        if info != kernel_info:
+            raise wrong(
+                operator, node, f"its kernel takes {shown(kernel_info)} as input {position}, which is {shown(info)}"
+            )
+    results = infos[len(present_inputs) :]
     if not results:
         raise wrong(operator, node, "its kernel has no parameter for a result")
     for info in results:
         _require_elements(operator, info, node)
-    problem = kernel_problem(functions[0], len(given))
+    problem = kernel_problem(functions[0], len(present_inputs))
     if problem is None and operator.height == "library":  # The importer checks the loops of the other.
         problem = index_problem(functions[0])
     if problem is not None:
@@ -66,7 +68,9 @@ def emit_call(
     with blaming(operator, f"the call for node {node!r}"):
         hint = "".join(c if c.isalnum() else "_" for c in operator.name)
         variable = builder.add_func(functions[0].without_attr("global_symbol"), hint)
-        call = relax.call_tir(variable, relax.Tuple(given), out_ty=cast("Any", out if len(out) > 1 else out[0]))
+        call = relax.call_tir(
+            variable, relax.Tuple(present_inputs), out_ty=cast("Any", out if len(out) > 1 else out[0])
+        )
         value = builder.emit(call)
     return [value] if len(out) == 1 else [builder.emit(relax.TupleGetItem(value, n)) for n in range(len(out))]
 
@@ -126,8 +130,8 @@ def _prim_func(
     if operator.height == "library":
         function = operator.function
         if not isinstance(function, tirx.PrimFunc):
-            given = [t and LibraryInput(t.shape, t.dtype, v) for t, v in zip(types, known, strict=True)]
-            function = function(*given, **attributes)
+            library_inputs = [t and LibraryInput(t.shape, t.dtype, v) for t, v in zip(types, known, strict=True)]
+            function = function(*library_inputs, **attributes)
         if not isinstance(function, tirx.PrimFunc):
             raise wrong(operator, node, f"it returns {type(function).__name__}, not a PrimFunc")
         if not (function.attrs or {}).get("s_tir"):
@@ -135,12 +139,12 @@ def _prim_func(
         return _rooted(function)
     tensors = [t and te.placeholder(cast("Any", t.shape), t.dtype, f"in{n}") for n, t in enumerate(types)]
     results = _as_list(operator.function(*tensors, **attributes))
-    given = [t for t in tensors if t is not None]
-    problem = compute_problem(given, results)
+    placeholders = [t for t in tensors if t is not None]
+    problem = compute_problem(placeholders, results)
     if problem is not None:
         raise wrong(operator, node, problem)
     # With indices of int64, as kernels of TVM have them: fusion compares the types of their buffers.
-    return te.create_prim_func([*given, *results], index_dtype_override="int64")
+    return te.create_prim_func([*placeholders, *results], index_dtype_override="int64")
 
 
 def _rooted(function: Any) -> Any:

@@ -89,16 +89,16 @@ def _alone(access: Access, axis: int) -> bool:
 
 def _divisible(graph: Graph, op: Op) -> bool:
     """Whether each stage writes its columns, the last dimension, from the same columns of what it reads."""
-    own = {b.name for b in op.buffers}
+    buffer_names = {b.name for b in op.buffers}
     for stage in op.stages:
         column = _column(stage)
         if column is None or stage.axes[column].reduce:
             return False
         for read in stage.reads:
             used = any(i.coeffs[column] for i in read.index)
-            private = read.tensor in own and _alone(read, column)
+            private = read.tensor in buffer_names and _alone(read, column)
             fixed = read.tensor in graph.constant_names and own_dimension(read, column) is not None
-            if (used or read.tensor in own) and not (private or fixed):
+            if (used or read.tensor in buffer_names) and not (private or fixed):
                 return False
     return True
 

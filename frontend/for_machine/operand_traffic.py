@@ -133,8 +133,8 @@ class OperandTraffic:
             span = np.array(1, dtype=np.int64)
             for a, c in enumerate(index.coeffs):
                 if c:
-                    own = size if a == self.axis else rows.get(a, self.stage.axes[a].extent)
-                    span = span + abs(c) * (own - 1)
+                    cell_extent = size if a == self.axis else rows.get(a, self.stage.axes[a].extent)
+                    span = span + abs(c) * (cell_extent - 1)
             volume = volume * np.minimum(span, extent)
         return volume
 

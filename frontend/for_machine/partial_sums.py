@@ -91,15 +91,15 @@ def _in_parts(edited: EditedGraph, op: Op, cut: _Cut, parts: int) -> list[Op]:
     ops: list[Op] = []
     sum_before = ""
     for number, span in enumerate(spans):
-        own = replace(sums, name=edited.value_name(sums.name, number))
+        product_buffer = replace(sums, name=edited.value_name(sums.name, number))
         sum_name = edited.add(replace(sums, name=edited.value_name(op.output, number)))
-        stages = _part(edited, product, cut, span, own.name, sum_before, sum_name)
+        stages = _part(edited, product, cut, span, product_buffer.name, sum_before, sum_name)
         name = edited.op_name(op.name, number)
-        ops.append(Op(name, op.origin, _inputs(stages, (own,)), (sum_name,), (own,), stages))
+        ops.append(Op(name, op.origin, _inputs(stages, (product_buffer,)), (sum_name,), (product_buffer,), stages))
         sum_before = sum_name
-    own = replace(sums, name=edited.value_name(sums.name, len(spans)))
-    stages = (*_part(edited, product, cut, last, own.name, sum_before, sums.name), *rest)
-    buffers = (own, *op.buffers)
+    product_buffer = replace(sums, name=edited.value_name(sums.name, len(spans)))
+    stages = (*_part(edited, product, cut, last, product_buffer.name, sum_before, sums.name), *rest)
+    buffers = (product_buffer, *op.buffers)
     return [*ops, replace(op, inputs=_inputs(stages, buffers), buffers=buffers, stages=stages)]
 
 
@@ -110,9 +110,9 @@ def _inputs(stages: Sequence[Stage], buffers: Sequence[Tensor]) -> tuple[str, ..
 
 
 def _part(
-    edited: EditedGraph, product: Stage, cut: _Cut, span: Span, own: str, sum_before: str, sum_name: str
+    edited: EditedGraph, product: Stage, cut: _Cut, span: Span, buffer_name: str, sum_before: str, sum_name: str
 ) -> tuple[Stage, Stage]:
-    """The product over ``span`` of the axis, to the buffer ``own``, and its sum with ``sum_before``, if there is one.
+    """The product over ``span`` of the axis, to the named buffer, and its sum with ``sum_before``, if there is one.
 
     The first product begins with what the whole begins with. Sums are added element by element, so that ``sum_name``
     may lie where ``sum_before`` did.
@@ -124,11 +124,11 @@ def _part(
     shorter = replace(
         shortened(product, cut.axis, span),
         operands=(replace(streamed, index=index), weights),
-        write=replace(product.write, tensor=own),
+        write=replace(product.write, tensor=buffer_name),
         start=None if sum_before else product.start,
     )
     spatial = [a for a, axis in enumerate(product.axes) if not axis.reduce]
     element = tuple(replace(i, coeffs=tuple(i.coeffs[a] for a in spatial)) for i in product.write.index)
-    added = tuple(Access(name, element) for name in (sum_before, own) if name)
+    added = tuple(Access(name, element) for name in (sum_before, buffer_name) if name)
     func = "add" if sum_before else "copy"
     return shorter, Stage(tuple(product.axes[a] for a in spatial), Access(sum_name, element), func, added)

@@ -67,13 +67,13 @@ def by_sorting(rows: Rows, dtype: str, k: int, largest: bool) -> Any:
     A merge sort from runs of one entry on: the number of its operations is that of entries times its logarithm.
     """
     entries, levels = rows.entries, max(1, (rows.entries - 1).bit_length())
-    given, result = rows.shape, rows.with_entries(k)
+    data_shape, result = rows.shape, rows.with_entries(k)
 
     def precedes(a: Expr, b: Expr) -> Expr:
         return T.Cast("int64", a > b if largest else a < b)
 
     @T.prim_func(s_tir=True)
-    def sort(data: T.Buffer(given, dtype), values: T.Buffer(result, dtype), positions: T.Buffer(result, "int64")):
+    def sort(data: T.Buffer(data_shape, dtype), values: T.Buffer(result, dtype), positions: T.Buffer(result, "int64")):
         T.func_attr({"tirx.noalias": True})
         order = T.alloc_buffer(rows.private(2, entries), "int64")
         begin = T.alloc_buffer(rows.private(2), "int64")
@@ -118,10 +118,12 @@ def by_heap(rows: Rows, dtype: str, k: int, largest: bool) -> Any:
     Its root is the last one of them. The number of operations is that of entries times the logarithm of ``k``.
     """
     entries, depth = rows.entries, k.bit_length() - 1
-    given, result = rows.shape, rows.with_entries(k)
+    data_shape, result = rows.shape, rows.with_entries(k)
 
     @T.prim_func(s_tir=True)
-    def select(data: T.Buffer(given, dtype), values: T.Buffer(result, dtype), positions: T.Buffer(result, "int64")):
+    def select(
+        data: T.Buffer(data_shape, dtype), values: T.Buffer(result, dtype), positions: T.Buffer(result, "int64")
+    ):
         T.func_attr({"tirx.noalias": True})
         heap = T.alloc_buffer(rows.private(k), "int64")
         node = T.alloc_buffer(rows.private(1), "int64")

@@ -27,19 +27,19 @@ def check_net(net: Net) -> None:
         info = net.tensors[name]
         same = array.shape == info.shape and array.dtype.name == info.dtype
         _require(same, f"constant {name} is {info.dtype}{info.shape}, but its data is {array.dtype.name}{array.shape}")
-    given = {*net.inputs, *net.constants}
-    _require(given <= set(net.tensors), f"inputs are no tensors of the net: {_names(given - set(net.tensors))}")
+    sources = {*net.inputs, *net.constants}
+    _require(sources <= set(net.tensors), f"inputs are no tensors of the net: {_names(sources - set(net.tensors))}")
     ambiguous = set(net.inputs) & set(net.constants)
     _require(not ambiguous, f"tensors are both input and constant: {_names(ambiguous)}")
     written: set[str] = set()
     for step in net.steps:
         for name in step.outputs:
             _require(name in net.tensors, f"step {step.name} writes {name}, which is no tensor of the net")
-            _require(name not in given, f"step {step.name} writes {name}, which is an input or a constant")
+            _require(name not in sources, f"step {step.name} writes {name}, which is an input or a constant")
             _require(name not in written, f"step {step.name} writes {name}, which another step writes")
             written.add(name)
     for step in net.steps:
-        missing = set(step.inputs) - written - given
+        missing = set(step.inputs) - written - sources
         _require(not missing, f"step {step.name} reads {_names(missing)}, which nothing writes")
         check_step(step, net)
     missing = set(net.outputs) - written

@@ -173,18 +173,18 @@ def renamed(loop: Loop, names: Mapping[str, str]) -> Loop:
     return loop.map_refs(lambda r: replace(r, tensor=names.get(r.tensor, r.tensor)))
 
 
-def fresh(name: str, taken: Container[str]) -> str:
+def fresh(name: str, used_names: Container[str]) -> str:
     """``name``, or with a number if it is taken."""
-    if name not in taken:
+    if name not in used_names:
         return name
-    return next(f"{name}{i}" for i in itertools.count(1) if f"{name}{i}" not in taken)
+    return next(f"{name}{i}" for i in itertools.count(1) if f"{name}{i}" not in used_names)
 
 
-def base_name(outer: str, inner: str, taken: Mapping[str, Extent]) -> str:
+def base_name(outer: str, inner: str, axes: Mapping[str, Extent]) -> str:
     """The name of two joined axes: what they had in common before they were split."""
     if outer.rstrip("0123456789")[:-1] == inner.rstrip("0123456789")[:-1] and len(outer) > 1:
         base = outer.rstrip("0123456789")[:-1]
-        if base and base not in taken:
+        if base and base not in axes:
             return base
     return inner
 

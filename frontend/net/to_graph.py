@@ -46,16 +46,16 @@ def _readable(name: str) -> str:
 class _Names:
     """Gives out names, each once: a name that is taken gets the next free number from 2."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, used_names: Iterable[str] = ()) -> None:
+        self._used_names = set(used_names)
         self._next: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
         candidate, number = name, self._next.get(name, 2)
-        while candidate in self._taken:
+        while candidate in self._used_names:
             candidate, number = f"{name}.{number}", number + 1
         self._next[name] = number
-        self._taken.add(candidate)
+        self._used_names.add(candidate)
         return candidate
 
 

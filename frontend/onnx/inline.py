@@ -208,8 +208,8 @@ def give_defaults(node: onnx.NodeProto, opset: int) -> None:
 
     Neither the inliner nor the inference of shapes, which looks into bodies, knows their defaults.
     """
-    own = find_operator(node.domain, node.op_type) is not None
-    if own or node.domain not in OWN_DOMAINS or not onnx.defs.has(node.op_type, opset, ""):
+    is_custom = find_operator(node.domain, node.op_type) is not None
+    if is_custom or node.domain not in OWN_DOMAINS or not onnx.defs.has(node.op_type, opset, ""):
         return
     schema = onnx.defs.get_schema(node.op_type, opset, "")
     if not schema.has_function:  # pyright: ignore
@@ -236,9 +236,9 @@ def inherit(
     written: set[str] = set()
     position = 0
     for node in after.graph.node:
-        own = names.get(id_of(node))
+        name = names.get(id_of(node))
         position = min(position, len(before) - 1)
-        result[id_of(node)] = own if own is not None else names[id_of(before[position])]
+        result[id_of(node)] = name if name is not None else names[id_of(before[position])]
         written.update(node.output)
         while position < len(before) and all(o in written for o in before[position].output if o):
             position += 1

@@ -33,14 +33,14 @@ def nodes_in(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 def rename_overloads(model: onnx.ModelProto) -> None:
     """Give each overload of a function a name of its own, so that a domain and a name tell which one it is."""
-    taken = {f.name for f in model.functions} | {n.op_type for n in _all_nodes(model)}
+    used_names = {f.name for f in model.functions} | {n.op_type for n in _all_nodes(model)}
     renamed: dict[tuple[str, str, str], str] = {}
     for function in model.functions:
         if function.overload:
             key = function.domain, function.name, function.overload
-            function.name = renamed[key] = fresh(f"{function.name}:{function.overload}", taken)
+            function.name = renamed[key] = fresh(f"{function.name}:{function.overload}", used_names)
             function.ClearField("overload")
-            taken.add(function.name)
+            used_names.add(function.name)
     for node in _all_nodes(model):
         name = renamed.get((node.domain, node.op_type, node.overload))
         if name is not None:
@@ -67,11 +67,13 @@ def adopt_opsets(function: onnx.FunctionProto, model: onnx.ModelProto) -> None:
     Raises :class:`UnsupportedError` if an operator means something else in the operator set of the model.
     """
     what = f"the function {function.domain}.{function.name}"
-    ours = next(o.version for o in model.opset_import if o.domain in OWN_DOMAINS)
-    own = next((o.version for o in function.opset_import if o.domain in OWN_DOMAINS), ours)
+    model_opset = next(o.version for o in model.opset_import if o.domain in OWN_DOMAINS)
+    function_opset = next((o.version for o in function.opset_import if o.domain in OWN_DOMAINS), model_opset)
     latest = onnx.defs.onnx_opset_version()
-    if not 1 <= own <= latest:
-        raise UnsupportedError(f"{what} is of operator set {own}; known are 1 to {latest}: export it with one of these")
+    if not 1 <= function_opset <= latest:
+        raise UnsupportedError(
+            f"{what} is of operator set {function_opset}; known are 1 to {latest}: export it with one of these"
+        )
     functions = {(f.domain, f.name) for f in model.functions}
     changed = {
         node.op_type
@@ -79,12 +81,12 @@ def adopt_opsets(function: onnx.FunctionProto, model: onnx.ModelProto) -> None:
         if node.domain in OWN_DOMAINS
         and (node.domain, node.op_type) not in functions
         and find_operator("", node.op_type) is None
-        and not means_the_same(node, own, ours)
+        and not means_the_same(node, function_opset, model_opset)
     }
     if changed:
         raise UnsupportedError(
-            f"{what} is of operator set {own}, but the model of {ours}, in which {', '.join(sorted(changed))} may mean "
-            "something else; export both with the same operator set"
+            f"{what} is of operator set {function_opset}, but the model of {model_opset}, in which "
+            f"{', '.join(sorted(changed))} may mean something else; export both with the same operator set"
         )
     domains = {o.domain for o in model.opset_import} | set(OWN_DOMAINS)
     model.opset_import.extend(o for o in function.opset_import if o.domain not in domains)

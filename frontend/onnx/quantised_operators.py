@@ -187,13 +187,13 @@ def _softmax_axis(node: Node, opset: int) -> int:
 
     Before 13, a Softmax was of all dimensions from its axis on: the same for the last axis only.
     """
-    axis, own = node.attribute("axis", -1), node.attribute("opset", opset)
-    if not isinstance(axis, int) or not isinstance(own, int):
+    axis, node_opset = node.attribute("axis", -1), node.attribute("opset", opset)
+    if not isinstance(axis, int) or not isinstance(node_opset, int):
         raise UnsupportedError(f"node {node.name!r}: QLinearSoftmax has an attribute that is no whole number")
-    if axis != -1 and (own < PER_AXIS) != (opset < PER_AXIS):
+    if axis != -1 and (node_opset < PER_AXIS) != (opset < PER_AXIS):
         raise UnsupportedError(
-            f"node {node.name!r}: QLinearSoftmax of operator set {own} along axis {axis} in a model of operator set "
-            f"{opset}; quantise it again from a model of this operator set"
+            f"node {node.name!r}: QLinearSoftmax of operator set {node_opset} along axis {axis} in a model of operator "
+            f"set {opset}; quantise it again from a model of this operator set"
         )
     return axis
 

@@ -221,9 +221,9 @@ def invert(
     Each dimension of ``access`` must be a dense mixed radix of its axes; each axis must occur once.
     """
     values: dict[str, Linear] = {}
-    for own, position in zip(access.index, index, strict=True):
-        digits = sorted(((c, a) for a, c in own.terms), reverse=True)
-        rest = position + Linear((), -own.const)
+    for dimension, position in zip(access.index, index, strict=True):
+        digits = sorted(((c, a) for a, c in dimension.terms), reverse=True)
+        rest = position + Linear((), -dimension.const)
         if not digits:
             if rest != Linear():
                 raise NotAffine("outside of what is written")

@@ -62,7 +62,7 @@ def with_own_dequantisations(quantised: QuantisedNetwork, node: Node) -> Node:
             continue
         inputs[position] = fresh(f"{name}.{next(quantised.copy_numbers)}", network.infos)
         network.infos[inputs[position]] = network.infos[name]
-        own = replace(quantised.writers[name], outputs=(inputs[position],))
-        quantised.writers[inputs[position]] = own
-        rewrite_conversion(quantised, own)
+        dequantisation = replace(quantised.writers[name], outputs=(inputs[position],))
+        quantised.writers[inputs[position]] = dequantisation
+        rewrite_conversion(quantised, dequantisation)
     return replace(node, inputs=tuple(inputs))

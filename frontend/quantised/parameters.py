@@ -44,8 +44,8 @@ def parameters(network: Network, node: Node) -> Quantised | None:
     """What a QuantizeLinear makes, or a DequantizeLinear reads; ``None`` where it is not known, or not one zero."""
     name = (node.outputs if node.op_type == "QuantizeLinear" else node.inputs)[0]
     info, scale = network.infos.get(name), network.constants.get(node.inputs[1])
-    given = node.inputs[2] if len(node.inputs) > 2 else ""
-    zeros = network.constants.get(given) if given else np.zeros(1, np.int64)
+    zero_point = node.inputs[2] if len(node.inputs) > 2 else ""
+    zeros = network.constants.get(zero_point) if zero_point else np.zeros(1, np.int64)
     if info is None or scale is None or zeros is None or info.dtype not in (*EIGHT_BITS, "int32"):
         return None
     axis = node.attribute("axis", 1)

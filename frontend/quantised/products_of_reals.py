@@ -33,8 +33,8 @@ def rewrite_product(quantised: QuantisedNetwork, node: Node) -> bool:
     """Rewrite a product of two dequantised tensors of 8 bits, and a constant addition behind a matrix product."""
     if node.op_type not in ("Conv", "MatMul", "Gemm") or len(node.inputs) < 2:
         return False
-    infos, own = quantised.network.infos, node.outputs
-    left, right, info = quantised.source(node.inputs[0]), quantised.source(node.inputs[1]), infos.get(own[0])
+    infos, outputs = quantised.network.infos, node.outputs
+    left, right, info = quantised.source(node.inputs[0]), quantised.source(node.inputs[1]), infos.get(outputs[0])
     if left is None or right is None or info is None or not left.whole:
         return False
     if left.dtype not in EIGHT_BITS or right.dtype not in EIGHT_BITS:
@@ -61,7 +61,7 @@ def rewrite_product(quantised: QuantisedNetwork, node: Node) -> bool:
     sums = sums_of(quantised.nodes, node, Factor(rows, left.zero), second, info, added)
     if sums is None:
         return False
-    quantised.absorbed.update({*node.outputs} - {*own})
+    quantised.absorbed.update({*node.outputs} - {*outputs})
     convert_sums(quantised, node, sums, factor, columns, None if in_sums else bias * factor)
     return True
 

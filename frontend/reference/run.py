@@ -132,8 +132,8 @@ class Program:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         # Unlike np.ascontiguousarray, this keeps what has no dimensions as it is.
-        given = [tvm.runtime.tensor(np.asarray(inputs[n], dtype, order="C")) for n, dtype in self.inputs.items()]
-        result = self.machine["main"](*given, *self.weights)
+        arguments = [tvm.runtime.tensor(np.asarray(inputs[n], dtype, order="C")) for n, dtype in self.inputs.items()]
+        result = self.machine["main"](*arguments, *self.weights)
         results = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         arrays = {n: r.numpy() for n, r in zip(self.outputs, results, strict=True)}
         with np.errstate(over="ignore"):

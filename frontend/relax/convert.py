@@ -203,10 +203,10 @@ class _Reader:
 
     def read(self, params: list[str], constant: set[str]) -> None:
         main = self.module["main"]
-        given = [p.name for p in main.params]
+        param_names = [p.name for p in main.params]
         for param in main.params:
             self.names[param] = param.name
-        if set(given) - set(params):
+        if set(param_names) - set(params):
             raise UnsupportedError(f"node {self.node.name!r}: unexpected inputs of {self.node.op_type}")
         self.constant = set(constant)
         for block in main.body.blocks:
@@ -327,7 +327,7 @@ class _Reader:
         """One step for all of a kernel that its user schedules: results of all blocks but the last are private."""
         if len(call.outputs) != 1:
             raise wrong(operator, self.node.name, f"with a template it has one result, not {len(call.outputs)}")
-        given = set(self.template.tensors)
+        tensors_before = set(self.template.tensors)
         try:
             if kernel is None:
                 raise NotAffine(reason)
@@ -336,7 +336,7 @@ class _Reader:
             what = f"its template schedules what is no sequence of affine loop nests: {error}"
             raise wrong(operator, self.node.name, what) from error
         private = {step.output for step in parts} - {*call.outputs}
-        temps = {n: self.template.tensors.pop(n) for n in list(self.template.tensors) if n in private - given}
+        temps = {n: self.template.tensors.pop(n) for n in list(self.template.tensors) if n in private - tensors_before}
         for step in parts:
             temps |= step.temps
         loops = [loop for step in parts for loop in step.loops]
@@ -372,8 +372,8 @@ class _Reader:
 
 def _of_fixed_size(op_type: str) -> str:
     """What to use instead of an operator whose results have no fixed size."""
-    own = find_operator(DOMAIN, op_type)
-    return f"; {DOMAIN}.{op_type} has results of fixed size (docs/custom_operators.md)" if own is not None else ""
+    shipped = find_operator(DOMAIN, op_type)
+    return f"; {DOMAIN}.{op_type} has results of fixed size (docs/custom_operators.md)" if shipped is not None else ""
 
 
 def renamed_step(step: NetStep, names: dict[str, str]) -> NetStep:

@@ -144,9 +144,9 @@ def joined(parts: Sequence[Call | Allocation], infos: Mapping[str, Info]) -> tir
         if isinstance(part, Allocation):
             temporaries.append(buffers[part.tensor])
             continue
-        given = dict(zip(part.function.params, (buffers[n] for n in part.arguments), strict=True))
+        buffer_of = dict(zip(part.function.params, (buffers[n] for n in part.arguments), strict=True))
         body = tvm_ffi.structural_map(
-            part.function.body, (tirx.Var, lambda v, given=given: given.get(v, v)), order="post"
+            part.function.body, (tirx.Var, lambda v, buffer_of=buffer_of: buffer_of.get(v, v)), order="post"
         )
         root = _scalars_indexed(body).block
         bodies.append(root.body)

@@ -78,8 +78,8 @@ def _scaled(node: Node, infos: Sequence[Info | None], values: Sequence[np.ndarra
     if values[1] is not None and values[1].size == 1:
         factor = float(values[1].reshape(()))
     if node.op_type == "Quantise":
-        given = node.attribute("dtype")
-        dtype = given.decode() if isinstance(given, bytes) else ""
+        dtype_attribute = node.attribute("dtype")
+        dtype = dtype_attribute.decode() if isinstance(dtype_attribute, bytes) else ""
         func, operands = "quant", (value, factor, float(zero))
     else:
         dtype, func, operands = "float32", "dequant", (value, float(zero), factor)
@@ -111,11 +111,12 @@ def _addition(node: Node, infos: Sequence[Info | None]) -> Template:
     What is half way between two integers rounds up then, and to the even one of them elsewhere. Factors of integers
     are in units of 2**-places, of which the sums have as many as 31 bits leave.
     """
-    info, given = infos[0], {a.name: onnx.helper.get_attribute_value(a) for a in node.attributes}
+    info, attributes = infos[0], {a.name: onnx.helper.get_attribute_value(a) for a in node.attributes}
     assert info is not None and infos[1] is not None
     axes = {f"i{d}": Extent(n) for d, n in enumerate(info.shape) if n > 1}
     index = tuple(Linear.axis(f"i{d}") if n > 1 else Linear() for d, n in enumerate(info.shape))
-    dtype, first, second, zero = given["dtype"].decode(), given["first"], given["second"], given["zero"]
+    dtype, zero = attributes["dtype"].decode(), attributes["zero"]
+    first, second = attributes["first"], attributes["second"]
     cut = dtype.startswith("u")
     real = Info(info.shape, "float32")
     scaled = Loop(axes, Ref("t1", index), "dequant", (Ref("in1", index), zero - 0.5 / second if cut else zero, second))

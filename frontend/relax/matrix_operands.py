@@ -30,18 +30,18 @@ def _apart(step: NetStep, tensors: MutableMapping[str, Info]) -> list[NetStep]:
         temps = {t: step.temps[t] for loop in loops if (t := loop.write.tensor) != name}
         producers.append(replace(step, outputs=(name,), loops=loops, temps=temps))
         tensors[name] = step.temps[name]
-    own = [loop for loop in _makers(step.loops, step.output, set(factors)) if loop.write.tensor not in factors]
-    temps = {t: step.temps[t] for loop in own if (t := loop.write.tensor) in step.temps}
+    result_loops = [loop for loop in _makers(step.loops, step.output, set(factors)) if loop.write.tensor not in factors]
+    temps = {t: step.temps[t] for loop in result_loops if (t := loop.write.tensor) in step.temps}
     # What several of them need, each computes for itself.
-    return [*producers, replace(step, loops=own, temps=temps)]
+    return [*producers, replace(step, loops=result_loops, temps=temps)]
 
 
-def _makers(loops: Sequence[Loop], name: str, given: set[str] | None = None) -> list[Loop]:
-    """The loops that write a tensor, and what they need, in their order; what is ``given`` is there."""
+def _makers(loops: Sequence[Loop], name: str, computed: set[str] | None = None) -> list[Loop]:
+    """The loops that write a tensor, and what they need, in their order; what is ``computed`` is there."""
     needed = {name}
     kept: list[Loop] = []
     for loop in reversed(loops):
-        if loop.write.tensor in needed and loop.write.tensor not in (given or set()):
+        if loop.write.tensor in needed and loop.write.tensor not in (computed or set()):
             kept.append(loop)
             needed |= {ref.tensor for ref in loop.reads}
     return kept[::-1]

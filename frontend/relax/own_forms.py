@@ -60,6 +60,6 @@ def as_shipped(node: Node, infos: Sequence[Info | None], small: Sequence[np.ndar
     if not isinstance(k, int):
         return None
     axis, largest = node.attribute("axis", -1), node.attribute("largest", 1)
-    given = {"k": k, "axis": axis, "largest": largest}
-    attributes = tuple(onnx.helper.make_attribute(name, value) for name, value in given.items())
+    values = {"k": k, "axis": axis, "largest": largest}
+    attributes = tuple(onnx.helper.make_attribute(name, value) for name, value in values.items())
     return replace(node, op_type=f"{DOMAIN}::TopK", domain=CUSTOM_DOMAIN, inputs=node.inputs[:1], attributes=attributes)

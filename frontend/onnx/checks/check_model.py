@@ -105,11 +105,14 @@ def _check_calls(model: onnx.ModelProto) -> None:
                     f"{node.domain}.{node.op_type}, of which the model has only {_listed(known)}; call one of these"
                 )
             continue
-        for side, given, taken in (("inputs", node.input, function.input), ("outputs", node.output, function.output)):
-            if len(given) > len(taken):
+        for side, arguments, parameters in (
+            ("inputs", node.input, function.input),
+            ("outputs", node.output, function.output),
+        ):
+            if len(arguments) > len(parameters):
                 raise UsageError(
-                    f"node {node_name(node, number)!r} has {len(given)} {side}, but the function "
-                    f"{node.domain}.{node.op_type} that it calls has {len(taken)}"
+                    f"node {node_name(node, number)!r} has {len(arguments)} {side}, but the function "
+                    f"{node.domain}.{node.op_type} that it calls has {len(parameters)}"
                 )
 
 
@@ -140,14 +143,14 @@ def _check_data(tensor: onnx.TensorProto, what: str) -> None:
     if name in _PACKED or tensor.data_location == onnx.TensorProto.EXTERNAL:
         return
     if tensor.HasField("raw_data"):
-        unit, given, needed = "bytes", len(tensor.raw_data), math.prod(dims) * size
+        unit, actual, needed = "bytes", len(tensor.raw_data), math.prod(dims) * size
     else:
         field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
         # A complex number is two.
         parts = 2 if name.startswith("COMPLEX") else 1
-        unit, given, needed = f"numbers in {field}", len(getattr(tensor, field)), math.prod(dims) * parts
-    if given != needed:
-        raise UsageError(f"{what} holds {given:,} {unit}, but {name} of shape {dims} needs {needed:,}")
+        unit, actual, needed = f"numbers in {field}", len(getattr(tensor, field)), math.prod(dims) * parts
+    if actual != needed:
+        raise UsageError(f"{what} holds {actual:,} {unit}, but {name} of shape {dims} needs {needed:,}")
 
 
 def _check_names(graph: onnx.GraphProto) -> None:

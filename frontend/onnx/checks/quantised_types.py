@@ -59,8 +59,8 @@ def _quantising(node: Node, dtypes: Sequence[str | None]) -> str | None:
 
 def _result(node: Node, dtypes: Sequence[str | None]) -> str | None:
     """Its type is that of the zero point or, without one, an attribute; else uint8."""
-    zero, given = (*dtypes[2:], None)[0], int(cast("int", node.attribute("output_dtype", 0)))
-    dtype = zero or (_name(given) if given else "uint8")
+    zero, code = (*dtypes[2:], None)[0], int(cast("int", node.attribute("output_dtype", 0)))
+    dtype = zero or (_name(code) if code else "uint8")
     if dtype in _QUANTISED:
         return None
     source = f"the zero point {node.inputs[2]!r} is of type" if zero else "output_dtype is"
@@ -70,9 +70,9 @@ def _result(node: Node, dtypes: Sequence[str | None]) -> str | None:
 def _dequantising(node: Node, dtypes: Sequence[str | None], allowed: Sequence[str]) -> str | None:
     if dtypes[0] not in allowed:
         return f"{node.inputs[0]!r} is of type {dtypes[0]}, which is not supported: quantise it to int8 or uint8"
-    given = int(cast("int", node.attribute("output_dtype", 0)))
-    if given and _name(given) not in _REALS:
-        return f"output_dtype is {_name(given)}, which is not supported: give float32 or float16, and cast the result"
+    code = int(cast("int", node.attribute("output_dtype", 0)))
+    if code and _name(code) not in _REALS:
+        return f"output_dtype is {_name(code)}, which is not supported: give float32 or float16, and cast the result"
     return _scale(node, dtypes)
 
 

@@ -61,8 +61,8 @@ def with_finite_maximum(node: Node, network: Network) -> list[Node]:
 def _axes(node: Node, network: Network) -> Sequence[int]:
     """The axes of a reduction; none if they are not known, or if it is over no axes."""
     info = network.infos.get(node.inputs[0])
-    given = node.inputs[1] if len(node.inputs) > 1 else ""
-    named = network.constants.get(given) if given else node.attribute("axes", ())
+    axes_input = node.inputs[1] if len(node.inputs) > 1 else ""
+    named = network.constants.get(axes_input) if axes_input else node.attribute("axes", ())
     if named is None:
         return ()
     axes = [int(axis) for axis in np.ravel(cast("Sequence[int]", named))]

@@ -11,8 +11,8 @@ from ..replacement import Replacement
 
 def with_inputs(node: Node, network: Network) -> list[Node]:
     """The node with its bounds as inputs. ONNX's inference has looked whether they are equally many."""
-    source, *given = node.inputs
-    if given:
+    source, *bound_inputs = node.inputs
+    if bound_inputs:
         return [node]
     starts, ends = (list(cast("Sequence[int]", node.attribute(name, ()))) for name in ("starts", "ends"))
     axes = list(cast("Sequence[int]", node.attribute("axes", range(len(starts)))))
