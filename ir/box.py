@@ -103,11 +103,11 @@ def spread(box: Box, places: Iterable[tuple[Place, Box]]) -> list[tuple[Place, B
             return [(place, box)]
         if overlap(held, box):
             parts.append((place, intersect(held, box)))
-    taken: list[tuple[Place, Box]] = []
+    disjoint: list[tuple[Place, Box]] = []
     for place, piece in parts:
-        if not any(overlap(piece, earlier) for _, earlier in taken):
-            taken.append((place, piece))
-    return taken if sum(volume(piece) for _, piece in taken) == volume(box) else None
+        if not any(overlap(piece, earlier) for _, earlier in disjoint):
+            disjoint.append((place, piece))
+    return disjoint if sum(volume(piece) for _, piece in disjoint) == volume(box) else None
 
 
 class Holders(Generic[Place]):

@@ -44,16 +44,16 @@ def check_places(outputs: Iterable[str | Path | None], inputs: Iterable[str | Pa
 
     To be called before long work; ``None`` stands for a file that nobody asked for.
     """
-    taken = {Path(path).resolve(): f"replace {path}, which is read" for path in inputs if path is not None}
+    reserved = {Path(path).resolve(): f"replace {path}, which is read" for path in inputs if path is not None}
     for path in outputs:
         if path is None:
             continue
         check_writable(path)
         place = _place(path)
-        if place in taken:
-            raise UsageError(f"writing {path} would {taken[place]}; choose another place")
+        if place in reserved:
+            raise UsageError(f"writing {path} would {reserved[place]}; choose another place")
         if _is_replaceable(place):
-            taken[place] = f"replace {path}, which is written as well"
+            reserved[place] = f"replace {path}, which is written as well"
 
 
 def known_suffix(path: str | Path, known: Iterable[str]) -> str:

@@ -39,9 +39,9 @@ def used_after(graph: Graph, points: Mapping[str, tuple[Points, ...]], stationar
     for edge in reversed(list(_influences(graph, points, stationary))):
         uses = [after[target] for target in edge.targets if target in after]
         if edge.weights:
-            own = np.zeros(len(constants), np.int64)
-            own[constants[stationary[edge.op]]] = edge.weights
-            uses.append(own)
+            op_uses = np.zeros(len(constants), np.int64)
+            op_uses[constants[stationary[edge.op]]] = edge.weights
+            uses.append(op_uses)
         if edge.source in after:
             uses.append(after[edge.source])
         if uses:

@@ -147,7 +147,7 @@ def _reached(machine: Machine) -> Iterator[Finding]:
 def _names(machine: Machine) -> Iterator[Finding]:
     if not machine.name.isprintable() or not 0 < len(machine.name.strip()) <= 80:
         yield "name", f"name must be a line of 1 to 80 characters, not {machine.name[:80]!r}"
-    taken: dict[tuple[str, str], str] = {}
+    table_of: dict[tuple[str, str], str] = {}
     seen: set[tuple[str, str]] = set()
     queues: dict[str, str] = {}
     for table, index, entry in _entries(machine):
@@ -158,7 +158,7 @@ def _names(machine: Machine) -> Iterator[Finding]:
         # Engines and links are the rows of one table of the report; counters have the names of memories in lower case.
         space = "memories" if table == "memories" else "engines and links"
         name = entry.name.lower() if table == "memories" else entry.name
-        if (other := taken.setdefault((space, name), table)) != table or (table, name) in seen:
+        if (other := table_of.setdefault((space, name), table)) != table or (table, name) in seen:
             both = table if other == table else space
             hint = " in more than case" if table == "memories" else ""
             yield path, f"two of the {both} are named {entry.name!r}; names must differ{hint}"

@@ -265,8 +265,8 @@ class _Contents:
         """Elements of ``box`` that are written into the buffer before ``slot``; no two cores make the same."""
         if buffer is self.homes.get(buffer.tensor):
             graph, by_host = self.facts.graph, self.facts.by_host
-            given = buffer.tensor in graph.constant_names or buffer.tensor in graph.input_tensors
-            if given or by_host.get(buffer.tensor, slot) < slot:
+            present_at_start = buffer.tensor in graph.constant_names or buffer.tensor in graph.input_tensors
+            if present_at_start or by_host.get(buffer.tensor, slot) < slot:
                 return volume(box)
         writers = self.written.get(id(buffer), [])
         if id(buffer) not in self._stacked:

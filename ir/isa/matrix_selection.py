@@ -183,11 +183,11 @@ def matrix_form(
     wishes = {a: fields[old] for a, old in enumerate(kept) if old in wished}
     target, left, right = (tuple(s[a] for a in kept) for s in strides[:3])
     roles = _roles(target, left, right)
-    taken = {a for w in windows for a in w.loops}
+    window_loops = {a for w in windows for a in w.loops}
 
     def longest_first(group: Sequence[int], *names: str) -> list[int]:
         """The loops of a role, in front those that are asked to be its field."""
-        free = (a for a in group if a not in taken and wishes.get(a) != "outer")
+        free = (a for a in group if a not in window_loops and wishes.get(a) != "outer")
         return sorted(free, key=lambda a: (wishes.get(a) not in names, -merged[a]))
 
     m, n, k = longest_first(roles.m, "m"), longest_first(roles.n, "n"), longest_first(roles.k, "k", "ci")

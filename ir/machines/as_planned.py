@@ -77,7 +77,7 @@ def cores_as_one(machine: Planned) -> Planned:
     computing = [e for e in machine.engines if set(_COMPUTING) & set(e.classes)]
     reached = {name for engine in computing for name in (*engine.sources, *engine.writes)}
     near = {m.name for m in cluster if m.name in reached and m is not everything and not m.read_only}
-    own = {m.name for m in machine.memories if m.scope == "core"}
+    core_memories = {m.name for m in machine.memories if m.scope == "core"}
     marks = _marks(machine.cores)
     memories: list[Memory] = []
     for m in machine.memories:
@@ -88,7 +88,7 @@ def cores_as_one(machine: Planned) -> Planned:
     engines: list[Engine] = []
     for e in machine.engines:
         if e.scope == "core":
-            engines += [_renamed(e, mark, own) for mark in marks]
+            engines += [_renamed(e, mark, core_memories) for mark in marks]
         elif e in serving:
             engines.append(replace(e, scope="core"))
         elif {"copy", "dma"} & set(e.classes) and near & {*e.reads, *e.writes}:
@@ -98,7 +98,7 @@ def cores_as_one(machine: Planned) -> Planned:
             engines.append(e)
     links: list[Link] = []
     for x in machine.links:
-        links += [x.renamed(mark) for mark in marks] if own.issuperset(x.memories) else [x]
+        links += [x.renamed(mark) for mark in marks] if core_memories.issuperset(x.memories) else [x]
     return replace(machine, cores=1, memories=tuple(memories), engines=tuple(engines), links=tuple(links))
 
 
@@ -108,11 +108,11 @@ def _serves_cores(engine: Engine, machine: Hardware) -> bool:
     return any(kind in engine.classes and kind not in cores for kind in _COMPUTING)
 
 
-def _renamed(engine: Engine, mark: str, own: set[str]) -> Engine:
+def _renamed(engine: Engine, mark: str, core_memories: set[str]) -> Engine:
     """The engine of one of the cores, on that core's memories."""
 
     def names(memories: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name + mark if name in own else name for name in memories)
+        return tuple(name + mark if name in core_memories else name for name in memories)
 
     return replace(
         engine,

@@ -55,7 +55,7 @@ def bytes_for_all_banks(machine: Machine, source: Level, target: Level) -> int |
     if machine.cores == 1 or not memory.interleave or machine.moves("broadcast", source, target):
         return None
     read = [x.bytes_per_cycle for x in machine.links if memory.name in x.memories and x.direction != "write"]
-    taken = min([machine.cores * machine.mover("copy", source, target).bytes_per_cycle, *read])
-    if min(taken, memory.bytes_per_cycle * memory.banks) <= memory.bytes_per_cycle:
+    load_rate = min([machine.cores * machine.mover("copy", source, target).bytes_per_cycle, *read])
+    if min(load_rate, memory.bytes_per_cycle * memory.banks) <= memory.bytes_per_cycle:
         return None
     return memory.banks * memory.interleave

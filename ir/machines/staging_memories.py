@@ -27,9 +27,13 @@ def staged_in(
     hardware: Hardware, engine: Engine, side: Side, memory: Memory, roles: Mapping[Role, Memory]
 ) -> Staging | None:
     """Where an engine has an operand that lies in ``memory``: a memory of the core that plays none of the ``roles``."""
-    taken = {m.name for m in roles.values()}
+    role_memories = {m.name for m in roles.values()}
     for stage in hardware.memories:
-        if stage.scope != "core" or stage.name in {*taken, memory.name} or stage.name not in getattr(engine, side):
+        if (
+            stage.scope != "core"
+            or stage.name in {*role_memories, memory.name}
+            or stage.name not in getattr(engine, side)
+        ):
             continue
         into = hardware.copier("copy", memory, stage)
         out = hardware.copier("copy", stage, memory) if side == "writes" else None
@@ -41,12 +45,12 @@ def staged_in(
 
 def stopped_at(hardware: Hardware, source: Memory, target: Memory) -> Memory | None:
     """The memory of a core through which data goes from one memory to another by two copies."""
-    taken = {source.name, target.name}
+    endpoints = {source.name, target.name}
     return next(
         (
             m
             for m in hardware.memories
-            if m.scope == "core" and m.name not in taken
+            if m.scope == "core" and m.name not in endpoints
             and hardware.copies("copy", source, m) and hardware.copies("copy", m, target)
         ),
         None,

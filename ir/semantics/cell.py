@@ -136,11 +136,11 @@ def followed_dims(parts: OpBoxesCache, ops: tuple[Op, ...]) -> dict[str, dict[in
         for op in ops[:-1]:
             needed = boxes.get(op.name)
             whole = graph.tensor[op.output].shape
-            taken = set(dims_of[op.name].values())
+            used_dims = set(dims_of[op.name].values())
             dims = [
                 i
                 for i, w in enumerate(whole)
-                if needed is not None and extent > 1 and needed.tensors[op.output][i].size < w and i not in taken
+                if needed is not None and extent > 1 and needed.tensors[op.output][i].size < w and i not in used_dims
             ]
             dims_of[op.name][d] = dims[0] if dims else None
     return dims_of

@@ -58,7 +58,7 @@ class Place:
 
     address: int
     number: int
-    taken: tuple[int, ...]
+    overlapped: tuple[int, ...]
 
 
 class StagingRooms:
@@ -97,10 +97,10 @@ class StagingRooms:
         if address + size > self._capacity:
             address = 0
         end = address + size
-        taken = tuple(number for low, high, number in self._rooms if low < end and address < high)
-        if taken:
-            self._rooms = [room for room in self._rooms if room[2] not in taken]
+        overlapped = tuple(number for low, high, number in self._rooms if low < end and address < high)
+        if overlapped:
+            self._rooms = [room for room in self._rooms if room[2] not in overlapped]
         self._rooms.append((address, end, self._count))
         self._next = -(-end // self._alignment) * self._alignment
         self._count += 1
-        return Place(address, self._count - 1, taken)
+        return Place(address, self._count - 1, overlapped)

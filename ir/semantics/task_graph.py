@@ -63,14 +63,14 @@ def sequence(
         tasks[number].append(task)
     by_name: Mapping[str, int] = {name: number for number, name in enumerate(queues)}
     for order in orders:
-        own = tasks[by_name[order.queue]]
+        queue_tasks = tasks[by_name[order.queue]]
         places = order.places
-        if len(places) != len(own):
+        if len(places) != len(queue_tasks):
             raise CheckError(
                 f"invalid plan: its order of {order.queue} is one of {len(places):,} instructions, and the operators "
-                f"give it {len(own):,}"
+                f"give it {len(queue_tasks):,}"
             )
-        tasks[by_name[order.queue]] = [own[place] for place in places]
+        tasks[by_name[order.queue]] = [queue_tasks[place] for place in places]
     return _merged(queues, queue, after, tasks)
 
 
@@ -88,9 +88,9 @@ def _merged(
     able = list(range(len(queues)))[::-1]
     while able:
         number = able.pop()
-        own = tasks[number]
-        while head[number] < len(own) and not missing[own[head[number]]]:
-            task = own[head[number]]
+        queue_tasks = tasks[number]
+        while head[number] < len(queue_tasks) and not missing[queue_tasks[head[number]]]:
+            task = queue_tasks[head[number]]
             head[number] += 1
             merged.append(task)
             for later in waiting[task]:

@@ -54,7 +54,7 @@ class StagingTimes:
     def open(self, size: int, alignment: int = 1) -> float:
         """When the next room, of so many bytes at such an address, is free; :meth:`use` is of this one from now on."""
         place = self._rooms.open(size, alignment)
-        free = max((self._free.pop(number) for number in place.taken), default=0.0)
+        free = max((self._free.pop(number) for number in place.overlapped), default=0.0)
         self._last = place.number
         self._free[place.number] = free
         return free

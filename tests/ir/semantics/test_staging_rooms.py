@@ -11,7 +11,7 @@ from girih.ir.semantics.staging_rooms import StagingRooms, layout
 
 def places(capacity: int, sizes: list[int], alignment: int = 1) -> list[tuple[int, tuple[int, ...]]]:
     rooms = StagingRooms(capacity, alignment)
-    return [(place.address, place.taken) for place in map(rooms.open, sizes)]
+    return [(place.address, place.overlapped) for place in map(rooms.open, sizes)]
 
 
 def test_halves_take_turns() -> None:
@@ -55,10 +55,10 @@ def test_rooms_lie_inside_and_name_all_whose_bytes_they_take(
         place = rooms.copy().open(size, multiple)
         assert place == rooms.open(size, multiple) and place.number == number
         assert place.address % max(alignment, multiple) == 0 and place.address + size <= capacity
-        assert set(place.taken) == {o for o in owner[place.address : place.address + size] if o >= 0}
-        owner = [-1 if o in place.taken else o for o in owner]
+        assert set(place.overlapped) == {o for o in owner[place.address : place.address + size] if o >= 0}
+        owner = [-1 if o in place.overlapped else o for o in owner]
         owner[place.address : place.address + size] = [number] * size
-        left = left.difference(place.taken) | {number}
+        left = left.difference(place.overlapped) | {number}
         assert left == {o for o in owner if o >= 0}
 
 
