@@ -33,8 +33,8 @@ class _CompiledKernel:
     def run(self, arrays: Sequence[np.ndarray], report: Callable[[str], None]) -> list[np.ndarray]:
         outputs = [tvm.runtime.tensor(np.zeros(o.shape, o.dtype)) for o in self.kernel.outputs]
         faults = [tvm.runtime.tensor(np.zeros(n, np.int64)) for n in [self._guarded.slots] if n]
-        given = (tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays)
-        self._library[self._name](*given, *outputs, *faults)
+        inputs = (tvm.runtime.tensor(np.ascontiguousarray(a)) for a in arrays)
+        self._library[self._name](*inputs, *outputs, *faults)
         for count, number, index in (map(int, f.numpy()[:3]) for f in faults):
             if count:
                 report(_described(self.kernel, self._parameters, self._guarded.checks[number], index, count))

@@ -118,7 +118,7 @@ def _rooms(operands: list[_Staged], *, apart: bool) -> dict[str, RoomLayout]:
     memories = {o.staging.memory.name: o.staging.memory for o in operands}
     for o in operands:
         sizes.setdefault(o.staging.memory.name, []).append(o.packed.bytes)
-    return {name: layout(own, memories[name], apart=apart) for name, own in sizes.items()}
+    return {name: layout(operand_bytes, memories[name], apart=apart) for name, operand_bytes in sizes.items()}
 
 
 # Blocks.

@@ -76,15 +76,15 @@ def tile_nests(func: tirx.PrimFunc, spec: CellSpec, plan: TilePlan) -> TiledOper
     loops = fission(func)
     _check_allocations(loops.allocations, spec)
     groups = [TileGroup(g.tiles, tuple(shift(partition(nest)) for nest in g.nests)) for g in loops.groups]
-    own = frozenset((*_private(spec), *loops.allocations))
-    nests = [nest for group in _in_order(groups, spec, plan, own) for nest in group.nests]
+    own_buffers = frozenset((*_private(spec), *loops.allocations))
+    nests = [nest for group in _in_order(groups, spec, plan, own_buffers) for nest in group.nests]
     versions: dict[str, Int] = {}
     nests = [_single(nest, loops.degrees, versions) for nest in nests]
     declared = _buffers(loops, spec)
     accessed = {nest.buffer for nest in nests} | {load.buffer for nest in nests for load in nest.loads}
     buffers = {name: declared[without_turn(name)] for name in sorted(accessed)}
     shapes = {n: shape[1:] if without_turn(n) in loops.degrees else shape for n, (shape, _, _) in buffers.items()}
-    private = {name: shape for name, shape in shapes.items() if without_turn(name) in own}
+    private = {name: shape for name, shape in shapes.items() if without_turn(name) in own_buffers}
     nests = [shift(nest) for nest in demand(nests, private)]
     # Of its own buffers a tile has what it writes: what it reads beyond is padding.
     stores = [replace(nest, operands=()) for nest in nests if nest.buffer in private]
@@ -148,7 +148,9 @@ def _buffer(
     return KernelBuffer(name, shape, strides or byte_strides(shape, DTYPES[dtype]), dtype, scope)
 
 
-def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan, own: frozenset[str]) -> list[TileGroup]:
+def _in_order(
+    groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan, own_buffers: frozenset[str]
+) -> list[TileGroup]:
     """The groups with one numbering of tiles, in the plan's order.
 
     Where several stages write the result, each has tile loops of its own, and where tiles cut a digit, several rounds
@@ -169,7 +171,7 @@ def _in_order(groups: Sequence[TileGroup], spec: CellSpec, plan: TilePlan, own: 
         for turn in range(int(turns.max(initial=-1)) + 1):
             at_turn = turns == turn
             nests = (nest.selected(kept[at_turn]).scattered(tiles[at_turn], count) for nest in group.nests)
-            ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, own) for nest in nests)))
+            ordered.append(TileGroup(count, tuple(_in_turn(nest, turn, own_buffers) for nest in nests)))
     return ordered
 
 
@@ -183,8 +185,8 @@ def _with_what_comes_before(groups: Sequence[TileGroup], output: str) -> list[Ti
                 raise GirihError("loops over tiles that write nothing of the result")
             before = (*before, *group.nests)
             continue
-        own, before = _split_by_need(before, group)
-        first = tuple(nest.scattered(np.zeros(1, dtype=np.int64), group.tiles) for nest in own)
+        needed_nests, before = _split_by_need(before, group)
+        first = tuple(nest.scattered(np.zeros(1, dtype=np.int64), group.tiles) for nest in needed_nests)
         joined.append(TileGroup(group.tiles, (*first, *group.nests)))
     return joined
 
@@ -192,24 +194,24 @@ def _with_what_comes_before(groups: Sequence[TileGroup], output: str) -> list[Ti
 def _split_by_need(nests: Sequence[NestTiles], group: TileGroup) -> tuple[tuple[NestTiles, ...], tuple[NestTiles, ...]]:
     """The nests whose results the group reads, if only through others of them, and the rest."""
     needed = {load.buffer for nest in group.nests for load in nest.loads}
-    own: list[NestTiles] = []
+    needed_nests: list[NestTiles] = []
     rest: list[NestTiles] = []
     for nest in reversed(nests):
         if nest.buffer in needed:
-            own.append(nest)
+            needed_nests.append(nest)
             needed |= {load.buffer for load in nest.loads}
         else:
             rest.append(nest)
-    return tuple(own[::-1]), tuple(rest[::-1])
+    return tuple(needed_nests[::-1]), tuple(rest[::-1])
 
 
-def _in_turn(nest: NestTiles, turn: int, own: frozenset[str]) -> NestTiles:
+def _in_turn(nest: NestTiles, turn: int, own_buffers: frozenset[str]) -> NestTiles:
     """The nest of a round after the first of its tile: what it has of the operator's own buffers is laid out anew."""
     if turn == 0:
         return nest
 
     def renamed(buffer: str) -> str:
-        return f"{buffer}{TURN}{turn}" if buffer in own else buffer
+        return f"{buffer}{TURN}{turn}" if buffer in own_buffers else buffer
 
     operands = tuple(replace(o, buffer=renamed(o.buffer)) if isinstance(o, TileLoad) else o for o in nest.operands)
     return replace(nest, buffer=renamed(nest.buffer), operands=operands)

@@ -66,11 +66,11 @@ class ProgramBuilder:
         """Of the homes whose lifetime has begun."""
         self.shared_areas: dict[SharedBuffer, LiveBuffer] = {}
         self._segment = -1
-        self._own: dict[tuple[int, str], list[LocalBuffer]] = {}
+        self._own_buffers: dict[tuple[int, str], list[LocalBuffer]] = {}
         """By segment and operator: buffers for sums and weights."""
         for local in plan.local:
             if local.use != self.levels.activations.use:
-                self._own.setdefault((local.segment, local.op), []).append(local)
+                self._own_buffers.setdefault((local.segment, local.op), []).append(local)
         self._local: dict[tuple[str, str, str], tuple[LocalBuffer, list[list[LiveBuffer]]]] = {}
         self._rooms: dict[tuple[str, int, int], list[list[LiveBuffer]]] = {}
         self._wholes: Mapping[str, str] = {}
@@ -128,9 +128,9 @@ class ProgramBuilder:
 
     def degrees(self, op: Op) -> Degrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
-        own = self._own.get((self._segment, op.name), ())
-        private = tuple((b.name, b.depth) for b in own if b.use == self.levels.sums.use)
-        return Degrees(private, max((b.depth for b in own if b.use == self.levels.weights.use), default=0))
+        own_buffers = self._own_buffers.get((self._segment, op.name), ())
+        private = tuple((b.name, b.depth) for b in own_buffers if b.use == self.levels.sums.use)
+        return Degrees(private, max((b.depth for b in own_buffers if b.use == self.levels.weights.use), default=0))
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""

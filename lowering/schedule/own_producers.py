@@ -26,19 +26,19 @@ def with_own_producers(
     shared = {p for p in every if every.count(p) > 1}
     if not shared or contraction in shared:
         return list(stages), []
-    taken: set[int] = set()
+    placed: set[int] = set()
     separate: list[StageSpec] = []
     copied: list[int] = []
     for position, needed in needs.items():
         renamed: dict[int, int] = {}
-        for view in sorted({stages[p].write for p in needed & taken}):
+        for view in sorted({stages[p].write for p in needed & placed}):
             renamed[view] = views + len(copied)
             copied.append(view)
         for p in sorted(needed):
-            name = stages[p].name + (f"_of_{stages[position].name}" if p in taken else "")
+            name = stages[p].name + (f"_of_{stages[position].name}" if p in placed else "")
             separate.append(_renamed(stages[p], renamed, name))
         separate.append(_renamed(stages[position], renamed, stages[position].name))
-        taken |= needed
+        placed |= needed
     return separate, copied
 
 

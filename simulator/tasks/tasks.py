@@ -61,7 +61,7 @@ class Prepared:
             engine = machine.engine[queue.engine]
             # Most instructions of a queue repeat another one, address for address.
             known: dict[tuple[object, ...], int] = {}
-            own: list[InstructionTemplate] = []
+            queue_templates: list[InstructionTemplate] = []
             tasks: list[Task] = []
             first: list[int] = []
             for index, instruction in enumerate(stream):
@@ -72,7 +72,7 @@ class Prepared:
                     key = identity(instruction)
                     same = known.get(key, index)
                     if same < index:
-                        template, task = own[same], tasks[same]
+                        template, task = queue_templates[same], tasks[same]
                     elif (elsewhere := self._same_elsewhere.get((engine.name, *key))) is not None:
                         template, task = elsewhere[0], self._on_other_core(queue, instruction, *elsewhere)
                         known[key] = index
@@ -84,10 +84,10 @@ class Prepared:
                             known[key] = index
                             if queue.core is not None and template.row.kind != "broadcast":
                                 self._same_elsewhere[engine.name, *key] = template, task, queue.core
-                own.append(template)
+                queue_templates.append(template)
                 tasks.append(task)
                 first.append(same)
-            self.templates.append(own)
+            self.templates.append(queue_templates)
             self.tasks.append(tasks)
             self.first.append(first)
 

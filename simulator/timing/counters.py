@@ -59,10 +59,12 @@ def what_ended(
     number = {id(template): n for n, template in enumerate(templates)}
     sync = np.array([template.row.kind == "sync" for template in templates], bool)
     queues: list[Ended] = []
-    for queue, own, start, end in zip(program.queues, prepared.templates, timeline.start, timeline.end, strict=True):
+    for queue, queue_templates, start, end in zip(
+        program.queues, prepared.templates, timeline.start, timeline.end, strict=True
+    ):
         stop = np.array(end, np.int64)
         done = stop >= 0
-        used = np.fromiter((number[id(template)] for template in own), np.int64, len(own))[done]
+        used = np.fromiter((number[id(template)] for template in queue_templates), np.int64, len(queue_templates))[done]
         unit = UNITS[machine.engine[queue.engine].classes[0]]
         owner = _CLUSTER if queue.core is None else queue.core
         queues.append(Ended(owner, unit, used, (np.array(start, np.int64)[done], stop[done]), sync[used]))
@@ -87,10 +89,12 @@ def count(
     """All counters; every core has the same names."""
     rows: dict[int, dict[str, int]] = {}
     for owner in (*range(machine.cores), _CLUSTER):
-        own = [queue for queue in queues if queue.owner == owner]
+        owner_queues = [queue for queue in queues if queue.owner == owner]
         total = {} if owner == _CLUSTER else {"mcu_total_cycle": timeline.cycles}
-        units = _times(own, _OF_CLUSTERS if owner == _CLUSTER else _OF_CORES)
-        rows[owner] = total | units | _work(machine, templates, own, owner) | _conflicts(banks, timeline, owner)
+        units = _times(owner_queues, _OF_CLUSTERS if owner == _CLUSTER else _OF_CORES)
+        rows[owner] = (
+            total | units | _work(machine, templates, owner_queues, owner) | _conflicts(banks, timeline, owner)
+        )
     cores = [rows[core] for core in range(machine.cores)]
     names = list(dict.fromkeys(name for row in cores for name in row))
     return Counters(tuple({name: row.get(name, 0) for name in names} for row in cores), rows[_CLUSTER])
@@ -99,14 +103,14 @@ def count(
 def _times(queues: Sequence[Ended], units: Sequence[str]) -> dict[str, int]:
     """What the units of a core, or of the cluster, did when, alone and side by side."""
     row: dict[str, int] = {}
-    own = {unit: [queue for queue in queues if queue.unit == unit] for unit in units}
-    groups = [[queue.spans(waits=False) for queue in own[unit]] for unit in units]
+    queues_of = {unit: [queue for queue in queues if queue.unit == unit] for unit in units}
+    groups = [[queue.spans(waits=False) for queue in queues_of[unit]] for unit in units]
     cycles, running = _side_by_side([*groups, [queue.spans(waits=True) for queue in queues]])
     during = dict(zip(units, running, strict=False))
     for unit in units:
         row[f"{unit}_total_cycle"] = int(cycles[during[unit]].sum())
-        row[f"{unit}_inst"] = sum(int((~queue.waits).sum()) for queue in own[unit])
-        row[f"{unit}_slot_wait"] = sum(queue.cycles(waits=True) for queue in own[unit])
+        row[f"{unit}_inst"] = sum(int((~queue.waits).sum()) for queue in queues_of[unit])
+        row[f"{unit}_slot_wait"] = sum(queue.cycles(waits=True) for queue in queues_of[unit])
     row["syn_total_cycle"] = int(cycles[running[-1]].sum())
     row["syn_inst"] = sum(int(queue.waits.sum()) for queue in queues)
     row["syn_wait"] = sum(queue.cycles(waits=True) for queue in queues)
