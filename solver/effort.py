@@ -97,8 +97,8 @@ def total_effort(parts: Sequence[PartialAnswer]) -> Effort:
 
     points = [total(0.0)]
     work = 0.0
-    for i, (part, own) in enumerate(zip(parts, states, strict=True)):
-        for point in own[1:]:
+    for i, (part, part_points) in enumerate(zip(parts, states, strict=True)):
+        for point in part_points[1:]:
             latest[i] = point
             points.append(total(work + point.work))
         work += part.effort.deterministic_seconds

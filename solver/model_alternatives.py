@@ -51,10 +51,10 @@ class ModelAlternatives:
         """By decision; of tiles the cheapest first, of splits and segments, too."""
         tiles = self._tiles.for_operator(operator)
         segments = self._segments.for_operator(operator)
-        own = next((row.ops for row in segments if row.chosen), ())
+        chosen_ops = next((row.ops for row in segments if row.chosen), ())
         return (
             *(ModelAlternative("tile", tile_text(t.tile), t.cycles, CELL, t.chosen, t.why_not) for t in tiles),
-            *(_segment(row, row.ops == own) for row in segments),
+            *(_segment(row, row.ops == chosen_ops) for row in segments),
         )
 
 

@@ -78,10 +78,10 @@ def first_fit(items: Sequence[Item], near: Sequence[Sequence[int]], order: Seque
     return [ends[i][0] for i in range(len(items))]
 
 
-def lowest_free(taken: Iterable[tuple[int, int]], size: int) -> int:
+def lowest_free(occupied: Iterable[tuple[int, int]], size: int) -> int:
     """The lowest address with room for ``size`` units beside what is taken: (begin, end) in order."""
     low = 0
-    for start, stop in taken:
+    for start, stop in occupied:
         if start - low >= size:
             break
         if stop > low:

@@ -143,11 +143,11 @@ def _quietest(
 ) -> int | None:
     """The free address for item ``i`` that shares banks with the least weight, lowest of equals; ``at``: the others."""
     size, bank = problem.items[i].size, problem.bank
-    taken = sorted((at[j], at[j] + problem.items[j].size) for j in near if j in at)
-    starts = {0, *(stop for _, stop in taken), *range(0, problem.capacity, bank)}
+    occupied = sorted((at[j], at[j] + problem.items[j].size) for j in near if j in at)
+    starts = {0, *(stop for _, stop in occupied), *range(0, problem.capacity, bank)}
 
     def free(a: int) -> bool:
-        return a + size <= problem.capacity and all(stop <= a or a + size <= start for start, stop in taken)
+        return a + size <= problem.capacity and all(stop <= a or a + size <= start for start, stop in occupied)
 
     def weight(a: int) -> int:
         first, last = a // bank, (a + size - 1) // bank

@@ -160,6 +160,6 @@ def _rooms(
     for o in sorted(operands, key=lambda o: (not o.writes, not o.operand.walked)):
         inside.setdefault(o.staging.memory.name, []).append(o)
     return {
-        name: layout([o.bytes(sizes, first=first) for o in own], own[0].staging.memory, apart=apart)
-        for name, own in inside.items()
+        name: layout([o.bytes(sizes, first=first) for o in staged], staged[0].staging.memory, apart=apart)
+        for name, staged in inside.items()
     }

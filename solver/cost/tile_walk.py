@@ -219,10 +219,10 @@ class TileWalks:
         points, tensors = op_boxes_many(op, self.graph.tensor, tiles)
         for stage in cell.ops[op.name].idle:
             points[stage] = Boxes(points[stage].spans, np.zeros(len(tiles), dtype=np.bool_))
-        own = {b.name: tensors[b.name] for b in op.buffers if b.name in tensors}
+        buffer_boxes = {b.name: tensors[b.name] for b in op.buffers if b.name in tensors}
         # Windows at a border see less, and other parts of a kernel at each of them.
-        beside = beyond_many(op, points, _bounds(op, cell) | own)
-        kinds = [*(p.sizes for p in points), *(b.sizes for b in own.values()), beside]
+        beside = beyond_many(op, points, _bounds(op, cell) | buffer_boxes)
+        kinds = [*(p.sizes for p in points), *(b.sizes for b in buffer_boxes.values()), beside]
         _, firsts, timing = np.unique(np.concatenate(kinds, axis=1), axis=0, return_index=True, return_inverse=True)
         matrix = tile.engine == "matrix" and op.contraction is not None
         timings = tuple(self._timing(op, tile if matrix else None, cell, points, tensors, i) for i in firsts.tolist())

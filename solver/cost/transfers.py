@@ -99,14 +99,16 @@ def fetches(weights: Sequence[Sequence[int]], versions: Sequence[int]) -> list[F
     return sequence
 
 
-def together(own: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]]]) -> list[tuple[Cores, list[Cores]]]:
+def together(
+    own_fetches: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]]]
+) -> list[tuple[Cores, list[Cores]]]:
     """By the fetches of cores that are in step: the other cores that join each, and those that fetch apart meanwhile.
 
     Others are given by what they fetch in their turn; the n-th fetch of each is taken to be at one time.
     """
     companions: list[tuple[Cores, list[Cores]]] = []
     others = list(others)
-    for number, fetch in enumerate(own):
+    for number, fetch in enumerate(own_fetches):
         joined: Cores = ()
         apart: dict[Fetch, Cores] = {}
         for cores, theirs in others:

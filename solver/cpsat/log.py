@@ -17,7 +17,7 @@ class Record:
         self._listener = listener
         self._began = time.perf_counter()
         self._runs: list[ModelRun] = []
-        self._own: list[ModelRun] = []
+        self._own_runs: list[ModelRun] = []
         self._struck = False
 
     @property
@@ -28,7 +28,7 @@ class Record:
     @property
     def own_runs(self) -> tuple[ModelRun, ...]:
         """What was logged so far, without what came from parts."""
-        return tuple(self._own)
+        return tuple(self._own_runs)
 
     def part(self) -> Record:
         """The record of a search within this one, which the same interrupts and the same clock end; it tells nobody."""
@@ -54,7 +54,7 @@ class Record:
     def run(self, run: ModelRun) -> None:
         """One answer of one model."""
         self._runs.append(run)
-        self._own.append(run)
+        self._own_runs.append(run)
         self.tell(run.model, run.status, run.objective, run.bound, run.note, run.unit)
 
     def tell(

@@ -141,10 +141,10 @@ def _candidates(
     hint = None
     if rival is not None and planned.log.status not in ("optimal", "timeout") and options.minimise == "cycles":
         hint = _rival_hint(rival, graph, options, tasks)
-    own = planned.plan, list_schedules(tasks(planned.plan))
-    if rival is not None and hint is not None and _cycles(rival, hint) < _cycles(*own):
-        return [(rival, hint), own]
-    return [own]
+    candidate = planned.plan, list_schedules(tasks(planned.plan))
+    if rival is not None and hint is not None and _cycles(rival, hint) < _cycles(*candidate):
+        return [(rival, hint), candidate]
+    return [candidate]
 
 
 def _rival_hint(rival: Plan, graph: Graph, options: Options, tasks: Tasks) -> ListSchedules | None:

@@ -27,17 +27,17 @@ class EqualTasks:
     def copies(self, tasks: Sequence[int]) -> Iterator[tuple[int, ...]]:
         """Tasks that are equal to these, in the same order: of all that share none with them or with each other, those
         with the least numbers."""
-        own = np.array(tasks, dtype=np.int64)
-        kinds = self._kind[own]
+        pattern = np.array(tasks, dtype=np.int64)
+        kinds = self._kind[pattern]
         rarest = int(np.argmin(self._count[kinds]))
         free = np.ones(len(self._kind), dtype=np.bool_)
-        free[own] = False
-        low, high = int(own.min()), len(self._kind) - int(own.max())
+        free[pattern] = False
+        low, high = int(pattern.min()), len(self._kind) - int(pattern.max())
         for first in np.flatnonzero(self._kind == kinds[rarest]).tolist():
             distance = first - tasks[rarest]
             if not -low <= distance < high:
                 continue
-            others = own + distance
+            others = pattern + distance
             if free[others].all() and np.array_equal(self._kind[others], kinds):
                 free[others] = False
                 yield tuple(others.tolist())

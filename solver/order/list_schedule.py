@@ -66,12 +66,13 @@ class OrderProblem:
             chained[task] = last.get(self.queue[task])
             last[self.queue[task]] = task
         after = [
-            edges if (own := chained[task]) is None else [*edges, (own, 0.0)] for task, edges in enumerate(self.after)
+            edges if (previous := chained[task]) is None else [*edges, (previous, 0.0)]
+            for task, edges in enumerate(self.after)
         ]
         before = [list(edges) for edges in self.before]
-        for task, own in enumerate(chained):
-            if own is not None:
-                before[own].append((task, 0.0))
+        for task, previous in enumerate(chained):
+            if previous is not None:
+                before[previous].append((task, 0.0))
         return self._with_end(self._issue(after, before, place))
 
     def _with_end(self, schedule: Schedule) -> Schedule:

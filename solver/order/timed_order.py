@@ -44,9 +44,9 @@ class TimedOrder:
         self._queues: list[list[int]] = [[] for _ in problem.tasks.queues]
         for place, task in enumerate(self.tasks):
             self._place[task] = place
-            own = self._queues[problem.queue[task]]
-            self._rank[task] = len(own)
-            own.append(task)
+            queue_tasks = self._queues[problem.queue[task]]
+            self._rank[task] = len(queue_tasks)
+            queue_tasks.append(task)
         self._start, self._stop = list(schedule.start), list(schedule.stop)
         self._length, self._link_tail = _tails(problem, schedule)
         idle = (0.0,) * len(problem.tasks.link_rates)
@@ -125,7 +125,7 @@ class TimedOrder:
         for task in tasks:
             start = free[queue[task]]
             for other, lag in problem.after[task]:
-                start = max(start, (self._stop[other] if (own := stop.get(other)) is None else own) + lag)
+                start = max(start, (self._stop[other] if (other_stop := stop.get(other)) is None else other_stop) + lag)
             cost = problem.tasks.cost[task]
             begin = start + cost.issue
             end = begin + cost.body
@@ -155,8 +155,8 @@ class TimedOrder:
             self.tasks[place], self._place[task] = task, place
             self._start[task], self._stop[task], self._link_free[place + 1] = start, stop, links
             queues.setdefault(self._problem.queue[task], []).append(task)
-        for number, own in queues.items():
-            for rank, task in enumerate(own, min(self._rank[task] for task in own)):
+        for number, queue_tasks in queues.items():
+            for rank, task in enumerate(queue_tasks, min(self._rank[task] for task in queue_tasks)):
                 self._queues[number][rank], self._rank[task] = task, rank
         self._timed = places.stop
 
@@ -192,8 +192,8 @@ class TimedOrder:
 
     def _rest_of_queue(self, queue: int, rank: int) -> float:
         """From the end of a queue's task of this rank to the end of all, by what comes after it in the queue."""
-        own = self._queues[queue]
-        return self._length[own[rank + 1]] if rank + 1 < len(own) else 0.0
+        queue_tasks = self._queues[queue]
+        return self._length[queue_tasks[rank + 1]] if rank + 1 < len(queue_tasks) else 0.0
 
 
 def _tails(problem: OrderProblem, schedule: Schedule) -> tuple[list[float], list[tuple[float, ...]]]:

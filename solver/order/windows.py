@@ -166,13 +166,13 @@ class WindowPass:
         """Try the order of equal tasks on those that begin before this place."""
         while self._copies and self._copies[0][0] < place:
             _, _, copy = heappop(self._copies)
-            own = self.order.places(copy)
-            places = range(own[0], own[-1] + 1)
+            copy_places = self.order.places(copy)
+            places = range(copy_places[0], copy_places[-1] + 1)
             if len(places) > SPREAD * len(copy):
                 continue
             before = self.order.tasks[places.start : places.stop]
             tasks = list(before)
-            for where, task in zip(own, copy, strict=True):
+            for where, task in zip(copy_places, copy, strict=True):
                 tasks[where - places.start] = task
             if tasks == before or self._change(places, tasks):
                 self._copied[list(copy)] = True

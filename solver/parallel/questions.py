@@ -93,14 +93,14 @@ class TilesAhead:
             return
         questions: list[TileSegment] = []
         for segment in segments:
-            own = tuple((name, caps[name]) for name in segment.ops if name in caps)
+            op_caps = tuple((name, caps[name]) for name in segment.ops if name in caps)
             classes = tuple(tiler.structures.class_of[name] for name in segment.ops)
             key = (
                 tiler.budget,
                 classes,
                 segment.instances,
                 segment.cores,
-                tuple(cap for _, cap in own),
+                tuple(cap for _, cap in op_caps),
                 leads,
                 engines,
             )
@@ -108,7 +108,7 @@ class TilesAhead:
                 self._asked.add(key)
                 questions.append(
                     TileSegment(
-                        tiler.machine, tiler.budget, tiler.seed, tiler.disabled, segment.bare, own, leads, engines
+                        tiler.machine, tiler.budget, tiler.seed, tiler.disabled, segment.bare, op_caps, leads, engines
                     )
                 )
         if len(questions) < FEWEST_SEGMENTS:

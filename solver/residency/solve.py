@@ -104,9 +104,9 @@ def decide_residency(
     best: Residency | None = None
     effort, bound = NO_EFFORT, 0.0
     for fill in FILLS:
-        given = np.maximum(least, (room * fill).astype(np.int64))
-        start = _greedy(problem, given, disabled)
-        answer = improve(problem, given, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
+        capacities = np.maximum(least, (room * fill).astype(np.int64))
+        start = _greedy(problem, capacities, disabled)
+        answer = improve(problem, capacities, start, budget=budget, seed=seed, disabled=disabled, watch=watch)
         # What is proven for the whole memory holds for a part of it, and what is optimal in a part may not be.
         bound = bound or answer.bound
         status = "feasible" if answer.timing.objective > bound else answer.status

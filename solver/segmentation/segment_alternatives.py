@@ -51,23 +51,29 @@ class SegmentAlternatives:
         priced. Nothing if segments of the plan are no columns of the model, as those of other strategies may be.
         """
         position = self._place[name]
-        own = next((c for c in self._columns if c.first <= position <= c.last), None)
-        if own is None or len(self._columns) < len(self.plan.segments):
+        plan_column = next((c for c in self._columns if c.first <= position <= c.last), None)
+        if plan_column is None or len(self._columns) < len(self.plan.segments):
             return ()
-        roots = dict.fromkeys((own.last, position))
+        roots = dict.fromkeys((plan_column.last, position))
         others = [c for last in roots for c in self.candidates.ending(last) if c.first <= position]
-        splits = [c for c in others if (c.first, c.last) == (own.first, own.last) and c.split != own.split]
+        splits = [
+            c
+            for c in others
+            if (c.first, c.last) == (plan_column.first, plan_column.last) and c.split != plan_column.split
+        ]
         best: dict[tuple[int, int], Column] = {}
         for column in others:
             ends = column.first, column.last
-            if ends != (own.first, own.last) and (ends not in best or column.cycles < best[ends].cycles):
+            if ends != (plan_column.first, plan_column.last) and (
+                ends not in best or column.cycles < best[ends].cycles
+            ):
                 best[ends] = column
         nearest = sorted(best.values(), key=lambda c: c.cycles - self._spent(c))[:MOST_SEGMENTS]
         return tuple(
             alternative
-            for group in ([own, *splits], nearest)
+            for group in ([plan_column, *splits], nearest)
             for alternative in sorted(
-                (self._alternative(column, own) for column in group),
+                (self._alternative(column, plan_column) for column in group),
                 key=lambda a: (a.cycles is None, a.cycles or 0, not a.chosen),
             )
         )
@@ -96,11 +102,11 @@ class SegmentAlternatives:
             if other.first <= i <= other.last
         )
 
-    def _alternative(self, column: Column, own: Column) -> SegmentAlternative:
+    def _alternative(self, column: Column, plan_column: Column) -> SegmentAlternative:
         graph = self.candidates.graph
         ops = tuple(op.name for op in graph.ops[column.first : column.last + 1])
         total = sum(c.cycles for c in self._columns)
-        if column is own:
+        if column is plan_column:
             return SegmentAlternative(column, ops, total, True, "")
         cycles = total + column.cycles
         for other in self._columns:
@@ -115,7 +121,7 @@ class SegmentAlternatives:
                     why = f"leaves {graph.ops[first].name} .. {graph.ops[last].name}, which is no segment by itself"
                     return SegmentAlternative(column, ops, None, False, why)
                 cycles += remainder.cycles
-        return SegmentAlternative(column, ops, cycles, False, self._why_not(column, own, cycles - total))
+        return SegmentAlternative(column, ops, cycles, False, self._why_not(column, plan_column, cycles - total))
 
     def _cheapest(self, first: int, last: int, splits: Sequence[SegmentSplit]) -> Column | None:
         """The cheapest column of these operators under one of these splits."""
@@ -125,12 +131,12 @@ class SegmentAlternatives:
         possible = tuple(split for split in dict.fromkeys(splits) if split.fits(shape))
         return self.candidates.cheapest(first, last, possible)
 
-    def _why_not(self, column: Column, own: Column, more: int) -> str:
+    def _why_not(self, column: Column, plan_column: Column, more: int) -> str:
         needs, capacity = self.candidates.exact_local_bytes(column), self.candidates.capacity
         if needs > capacity:
             memory = self.candidates.machine.levels.activations.name
             return f"needs {needs:,} bytes of {memory} in its largest cell, which has {capacity:,}"
-        refetched = column.refetched_bytes - own.refetched_bytes
+        refetched = column.refetched_bytes - plan_column.refetched_bytes
         weights = f"fetches up to {refetched:,} bytes of weights more" if refetched > 0 else ""
         if more > 0:
             return f"{more:,} cycles more" + (f", and {weights}" if weights else "")

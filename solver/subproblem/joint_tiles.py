@@ -72,7 +72,7 @@ class JointTiles:
 
     def kept(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps]) -> Refined:
         """The segment with the tiles that it has."""
-        return Refined(segment, tuple(own for own, _ in self._descents.candidates(tiler, segment, caps)))
+        return Refined(segment, tuple(choice for choice, _ in self._descents.candidates(tiler, segment, caps)))
 
     def key(self, segment: Segment, caps: Mapping[str, Caps]) -> tuple[Hashable, ...]:
         """Equal for segments that share an answer."""

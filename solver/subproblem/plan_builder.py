@@ -146,8 +146,8 @@ class PlanBuilder:
         if isinstance(drafted, Infeasibility):
             return None
         names = self.cells.run(segment.ops).tensors
-        own = [self.graph.tensor[name] for name in names if name in self.graph.tensor]
-        endless = self._endless(drafted[0], own)
+        tensors = [self.graph.tensor[name] for name in names if name in self.graph.tensor]
+        endless = self._endless(drafted[0], tensors)
         timeline = predict(self.graph, self.cells, self.machine, endless, self.walks, window)
         cycles = max(prediction.stop for prediction in timeline.predictions)
         if instances is not None or predicted == every:
@@ -226,12 +226,14 @@ class PlanBuilder:
         solved: list[Solved] = []
         answers = [answer for places in local for answer in zip(places.solved, places.efforts, strict=True)]
         for name in dict.fromkeys(s.model for s, _ in answers):
-            own = [(s, effort) for s, effort in answers if s.model == name]
-            whole = together(name, (s for s, _ in own))
+            model_answers = [(s, effort) for s, effort in answers if s.model == name]
+            whole = together(name, (s for s, _ in model_answers))
             if whole is not None:
                 solved.append(whole)
                 # Equal segments share an answer, and the time that it took.
-                parts = [PartialAnswer(n, s.objective or 0.0, s.bound, e) for (s, e), n in Counter(own).items()]
+                parts = [
+                    PartialAnswer(n, s.objective or 0.0, s.bound, e) for (s, e), n in Counter(model_answers).items()
+                ]
                 self._run(whole, total_effort(parts))
         return tuple(b for places in local for b in places.buffers), tuple(solved)
 

@@ -69,7 +69,7 @@ class Descents:
     def descend(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]) -> Descent:
         """Choices that are predicted to take no longer than those of the segment; once it ``is_over``, those so far."""
         candidates = self.candidates(tiler, segment, caps)
-        choices = [own for own, _ in candidates]
+        choices = [current for current, _ in candidates]
         changed = dict.fromkeys(range(len(choices)))
         predicted = 0
         for _ in range(PASSES):
@@ -97,8 +97,8 @@ class Descents:
         if key not in self._candidates:
             self._candidates[key] = _candidates(self.graph, self.cells, tiler, segment, caps)
         return [
-            (of_operator(own, name), tuple(of_operator(choice, name) for choice in others))
-            for (own, others), name in zip(self._candidates[key], segment.ops, strict=True)
+            (of_operator(current, name), tuple(of_operator(choice, name) for choice in others))
+            for (current, others), name in zip(self._candidates[key], segment.ops, strict=True)
         ]
 
 
@@ -123,9 +123,9 @@ def _candidates(graph: Graph, cells: Cells, tiler: Tiler, segment: Segment, caps
         if problem is None:
             choices.append((Choice(tile, 0, 0, "feasible"), ()))
             continue
-        own, others = _choices(problem, tile, shape_of(largest(boxes)))
+        current, others = _choices(problem, tile, shape_of(largest(boxes)))
         fitting = (choice for choice in others if tiler.fits_everywhere(op, choice.tile, boxes, *room))
-        choices.append((own, tuple(of_operator(choice, name) for choice in fitting)))
+        choices.append((current, tuple(of_operator(choice, name) for choice in fitting)))
     return choices
 
 
@@ -136,13 +136,13 @@ def _choices(problem: TilingProblem, tile: Tile, extents: tuple[int, ...]) -> tu
     same order.
     """
     bound = int(problem.cycles.min())
-    own = Choice(tile, bound, bound, "feasible")
+    current = Choice(tile, bound, bound, "feasible")
     kinds: dict[tuple[object, ...], Choice] = {}
     for a, shape in enumerate(problem.shapes):
         fitting = [b for b, mode in enumerate(problem.modes) if problem.fits(shape, mode)]
         for b in fitting:
             if (shape.sizes, shape.order, problem.modes[b].reduction.sizes) == tile.cut:
-                own = Choice(tile, int(problem.cycles[a, b]), bound, "feasible")
+                current = Choice(tile, int(problem.cycles[a, b]), bound, "feasible")
         if not fitting:
             continue
         best = min(fitting, key=lambda b: problem.cycles[a, b])
@@ -153,7 +153,7 @@ def _choices(problem: TilingProblem, tile: Tile, extents: tuple[int, ...]) -> tu
             kinds[kind] = Choice(problem.tile(a, best), cycles, bound, "feasible")
     cheap = sorted(kinds.values(), key=lambda choice: choice.cycles)
     least = cheap[0].cycles if cheap else 0
-    return own, [choice for choice in cheap if choice.cycles <= DEARER * least][:MOST_TILES]
+    return current, [choice for choice in cheap if choice.cycles <= DEARER * least][:MOST_TILES]
 
 
 def of_operator(choice: Choice, op: str) -> Choice:

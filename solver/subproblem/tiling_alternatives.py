@@ -130,7 +130,10 @@ class TilingAlternatives:
         if isinstance(fallback, Infeasibility) or self.layerwise or self.builder.any_plan:
             return fallback
         others = [
-            way for given in (segments, instead) if given for way in self._others(given, cuts, iteration, engines)
+            way
+            for requested in (segments, instead)
+            if requested
+            for way in self._others(requested, cuts, iteration, engines)
         ]
         choices = [choice for way in (fallback, *others) for tiled in way for choice in tiled.choices]
         chosen = self.quickest(fallback, others)
@@ -192,9 +195,9 @@ class TilingAlternatives:
         ways = [fallback, *(way for way in others if way != fallback)]
         if len(ways) == 1:
             return fallback
-        options = [tuple(dict.fromkeys(own)) for own in zip(*ways, strict=True)]
-        self._predict(option.segment for own in options if len(own) > 1 for option in own)
-        return [self._quickest(own) for own in options]
+        options = [tuple(dict.fromkeys(alternatives)) for alternatives in zip(*ways, strict=True)]
+        self._predict(option.segment for alternatives in options if len(alternatives) > 1 for option in alternatives)
+        return [self._quickest(alternatives) for alternatives in options]
 
     def _quickest(self, options: tuple[TiledSegment, ...]) -> TiledSegment:
         """Of one segment; the first if none fits, or there is no other."""

@@ -133,7 +133,7 @@ class TileAlternatives:
 
     def _on_other_engines(self, index: int, question: _Question) -> Iterator[TileAlternative]:
         """The cheapest tile that fits on each engine that could run the contraction, and does not."""
-        op, own = question.op, question.chosen
+        op, chosen_pair = question.op, question.chosen
         beside = Beside(False) if self._waits_count[index] else ALONE
         for engine in contraction_engines(op, self.tiler.graph, self.tiler.machine):
             if engine == question.tile.engine or "vector-contractions" in self.tiler.disabled:
@@ -149,7 +149,7 @@ class TileAlternatives:
             a, b = best
             shape, mode = problem.shapes[a], problem.modes[b]
             cycles = int(problem.cycles[a, b])
-            more = cycles - int(question.problem.cycles[own[:2]]) if own is not None else 0
+            more = cycles - int(question.problem.cycles[chosen_pair[:2]]) if chosen_pair is not None else 0
             why_not = f"{more:,} cycles more" if more > 0 else "no plan with it was predicted to be better"
             sums, weights = shape.scratch.total(mode.depth), _weight_bytes(problem, shape, mode)
             yield TileAlternative(replace(problem.tile(a, b), op=op.name), cycles, sums, weights, False, why_not)
@@ -180,9 +180,10 @@ class TileAlternatives:
             question = _Question(op, all_cells, problem, tile)
             if n == name:
                 return question
-            own = question.chosen
-            if own is not None:
-                cycles, scratch = int(problem.cycles[own[0], own[1]]), self.tiler.scratch(op, tile, boxes)
+            chosen_pair = question.chosen
+            if chosen_pair is not None:
+                cycles = int(problem.cycles[chosen_pair[0], chosen_pair[1]])
+                scratch = self.tiler.scratch(op, tile, boxes)
                 preceding[op.output] = Lead(cycles, largest(boxes), tile.sizes, tile.order, scratch)
         return None
 
@@ -201,13 +202,13 @@ class TileAlternatives:
 
 
 def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -> tuple[TileAlternative, ...]:
-    problem, own = question.problem, question.chosen
-    cost = None if own is None else int(problem.cycles[own[0], own[1]])
+    problem, chosen_pair = question.problem, question.chosen
+    cost = None if chosen_pair is None else int(problem.cycles[chosen_pair[0], chosen_pair[1]])
     levels = tiler.machine.levels
     names = [level.name for level in (levels.sums, levels.weights)]
-    taken = {name: _taken(question.op.name, buffers, name) for name in names}
+    occupied = {name: _occupied_bytes(question.op.name, buffers, name) for name in names}
     listed: list[TileAlternative] = []
-    if own is None:
+    if chosen_pair is None:
         listed.append(TileAlternative(question.tile, None, 0, 0, True, ""))
     smallest: list[tuple[int, int]] = []
     for a, b, fits in question.candidates:
@@ -222,7 +223,7 @@ def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -
             smallest.append((sums, weights))
         tile = replace(problem.tile(a, b), op=question.op.name)
         other = TileAlternative(tile, int(problem.cycles[a, b]), sums, weights, chosen, "")
-        listed.append(other if chosen else replace(other, why_not=_why_not(tiler, question, other, cost, taken)))
+        listed.append(other if chosen else replace(other, why_not=_why_not(tiler, question, other, cost, occupied)))
     kept = [alternative for alternative in listed if alternative.chosen or alternative in listed[:MOST_TILES]]
     return tuple(sorted(kept, key=lambda alternative: (alternative.cycles is not None, alternative.cycles or 0)))
 
@@ -233,9 +234,12 @@ def _weight_bytes(problem: TilingProblem, shape: Shape, mode: Mode) -> int:
 
 
 def _why_not(
-    tiler: Tiler, question: _Question, other: TileAlternative, own: int | None, taken: Mapping[str, int]
+    tiler: Tiler, question: _Question, other: TileAlternative, chosen_cycles: int | None, occupied: Mapping[str, int]
 ) -> str:
-    """What speaks against another tile than the plan's, which costs ``own``; ``taken``: see :func:`_taken`."""
+    """What speaks against another tile than the plan's.
+
+    The latter takes ``chosen_cycles``; what is ``occupied`` in each memory, :func:`_occupied_bytes` says.
+    """
     problem, op = question.problem, question.op
     assert other.cycles is not None
     needs = (
@@ -246,24 +250,24 @@ def _why_not(
         if need > room:
             why = f", which has {room:,}" if room == level.capacity else f", where what runs before it leaves {room:,}"
             return f"needs {need:,} bytes of {level.name}{why}"
-    if own is not None and other.cycles > own:
-        return f"{other.cycles - own:,} cycles more"
+    if chosen_cycles is not None and other.cycles > chosen_cycles:
+        return f"{other.cycles - chosen_cycles:,} cycles more"
     for memory, need, _ in needs:
-        if need + taken[memory.name] > memory.capacity:
+        if need + occupied[memory.name] > memory.capacity:
             return (
-                f"needs {need:,} bytes of {memory.name}, of which other operators take {taken[memory.name]:,} of "
+                f"needs {need:,} bytes of {memory.name}, of which other operators take {occupied[memory.name]:,} of "
                 f"{memory.capacity:,} meanwhile"
             )
     if not tiler.fits_everywhere(op, other.tile, targets(question.cells, op), problem.sums, problem.weights):
         return "does not fit in all cells: some read or compute more than the largest"
-    if own is not None and other.cycles == own:
+    if chosen_cycles is not None and other.cycles == chosen_cycles:
         return "costs the same"
     return "no plan with it was predicted to be better, or a cut for the whole plan excluded it"
 
 
-def _taken(op: str, buffers: Sequence[LocalBuffer], memory: str) -> int:
+def _occupied_bytes(op: str, buffers: Sequence[LocalBuffer], memory: str) -> int:
     """Bytes of a memory that other operators of the segment take at most while ``op`` uses it."""
-    own = [b.live for b in buffers if b.op == op and b.memory == memory]
+    op_spans = [b.live for b in buffers if b.op == op and b.memory == memory]
     others = [b for b in buffers if b.op != op and b.memory == memory]
-    times = sorted({at for lo, hi in own for at in range(lo, hi)})
+    times = sorted({at for lo, hi in op_spans for at in range(lo, hi)})
     return max((sum(b.bytes for b in others if b.live[0] <= at < b.live[1]) for at in times), default=0)

@@ -57,7 +57,7 @@ class CoreEngines:
 
     def _lost(self, start: float, stop: float, demand: BankDemand, others: deque[_EngineWork]) -> tuple[float, float]:
         """Cycles that this engine and the other one lose while both work, since they meet on banks."""
-        own = other = 0.0
+        own_loss = other_loss = 0.0
         for number in range(len(others) - 1, -1, -1):
             begun, ended, opposed = others[number]
             if ended <= start:
@@ -68,9 +68,9 @@ class CoreEngines:
                 if lost or lost_by_other:
                     # Until one of the two is done.
                     both = min((stop - since) / (1.0 - lost), (ended - since) / (1.0 - lost_by_other))
-                    own += both * lost
-                    other += both * lost_by_other
-        return own, other
+                    own_loss += both * lost
+                    other_loss += both * lost_by_other
+        return own_loss, other_loss
 
 
 @dataclass

@@ -265,14 +265,14 @@ class Movement:
         """
         origin = self.source(source.buffer.tensor)
         engine = self.engine("broadcast" if len(cores) > 1 else "copy", origin, target)
-        own = engine.name if len(cores) == 1 else None
+        engine_name = engine.name if len(cores) == 1 else None
         queue = self.queues[engine.name]
         issuer = turns.issuer(cores)
-        ready = max(source.ready(box, self.alone(engine)), free(own))
+        ready = max(source.ready(box, self.alone(engine)), free(engine_name))
         queue[issuer] = self._carry(engine, (issuer,), ready, move, source.buffer, target, place, reached=reached)
         stop = self.over(queue[issuer] + move.latency, engine)
         source.area.use(stop, self.alone(engine))
-        return stop, own
+        return stop, engine_name
 
     def load(self, segment: int, cells: Sequence[Cell], areas: Mapping[str, Area]) -> dict[str, list[float]]:
         """Bring tensors from shared to local memory, each to its area on each core; when each portion has arrived.

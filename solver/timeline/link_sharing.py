@@ -61,7 +61,7 @@ class _Load:
             times[0] = 0.0
         share = min(share, limit)
         others = self._others[queue]
-        taken: list[tuple[Queue, float, float]] = []
+        delays: list[tuple[Queue, float, float]] = []
         i = self._split(start)
         time, least = start, _LEAST * min(limit, self.rate)
         while True:
@@ -87,13 +87,13 @@ class _Load:
                             if cut > 0.0:
                                 row[place] -= cut
                                 missing -= cut
-                                taken.append((other, time, cut / row[place + 1] * (until - time)))
+                                delays.append((other, time, cut / row[place + 1] * (until - time)))
                     if queue:
                         place = self._place[queue]
                         row[place] += speed
                         row[place + 1] += speed
                 if ends:
-                    return stop, taken
+                    return stop, delays
                 size -= speed * (until - time)
             i += 1
             time = times[i]
@@ -147,8 +147,8 @@ class Links:
         for memory in slow_memories(machine):
             # Its banks are one more link, of both directions. Who asks for more of a bank gets more.
             served = bytes_served(memory, used.get(memory.name, 0))
-            own = memory.name in apart
-            self._shares[memory.name] = _Shares(served, 1) if own else _Shares(served, cores, copy, dma)
+            only_dma = memory.name in apart
+            self._shares[memory.name] = _Shares(served, 1) if only_dma else _Shares(served, cores, copy, dma)
             self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
 
     def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
@@ -190,9 +190,9 @@ class Links:
         for name, size in crossed:
             crossing = size * copies
             share, kept = self._shares[name].rates(together, dma=queue is not None)
-            end, taken = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
+            end, delays = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
             stop = max(stop, end)
-            for other, since, lost in taken:
+            for other, since, lost in delays:
                 self._delay(other, since, lost)
         return stop
 

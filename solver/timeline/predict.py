@@ -293,8 +293,10 @@ class _Simulation:
         matrix, vector = (self.machine.engine_for(kind).name for kind in ("matrix", "vector"))
         floors = [[versions[v % len(versions)].floor for versions in scratch.values()] for v in range(depth)]
         # What the matrix engine has to wait for, and the vector engine.
-        free = [max((floor.seen_by(matrix) for floor in own), default=0.0) for own in floors]
-        vector_free = [max((floor.seen_by(vector) for floor in own), default=0.0) for own in floors]
+        free = [max((floor.seen_by(matrix) for floor in version_floors), default=0.0) for version_floors in floors]
+        vector_free = [
+            max((floor.seen_by(vector) for floor in version_floors), default=0.0) for version_floors in floors
+        ]
         self.engines.staging.take(self.movement.queues)
         return [Lane(self.engines.copy(), list(free), list(vector_free)) for _ in range(count)]
 

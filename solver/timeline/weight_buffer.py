@@ -119,14 +119,14 @@ class WeightBuffer:
 
         ``staging``: the queues of the lane by which what a core copies within its memory goes, if by a staging memory.
         """
-        key, own = self._walk.weights[index][part], self._lanes[lane]
-        if key in own.held:
-            own.claimed = own.areas[own.held.index(key)]
-            return own.claimed.ready.last
-        version = self._stream.versions[own.next % len(self._stream.versions)]
-        own.next += 1
-        own.held[version] = key
-        area = own.claimed = own.areas[version]
+        key, lane_state = self._walk.weights[index][part], self._lanes[lane]
+        if key in lane_state.held:
+            lane_state.claimed = lane_state.areas[lane_state.held.index(key)]
+            return lane_state.claimed.ready.last
+        version = self._stream.versions[lane_state.next % len(self._stream.versions)]
+        lane_state.next += 1
+        lane_state.held[version] = key
+        area = lane_state.claimed = lane_state.areas[version]
         move = self._walk.loads[key]
         if self._local is None:
             ready = self._broadcast(lane, key, area, move)
@@ -137,11 +137,11 @@ class WeightBuffer:
             start = stop - move.payload / move.rate
             met = 0.0
             # The matrix engine ends them in this order.
-            for begun, ended in reversed(own.products):
+            for begun, ended in reversed(lane_state.products):
                 if ended <= start:
                     break
                 met += max(0.0, min(stop, ended) - max(start, begun))
-            own.delay += met * move.rate * self._conflict
+            lane_state.delay += met * move.rate * self._conflict
         return ready
 
     def slowed(self, lane: int) -> float:
@@ -151,16 +151,16 @@ class WeightBuffer:
 
     def release(self, lane: int, begun: float, ended: float, visible: float) -> None:
         """The matrix engine has worked with the version claimed last, and is done with it."""
-        own = self._lanes[lane]
-        assert own.claimed is not None
-        own.claimed.use(visible, self._matrix)
-        own.products.append((begun, ended))
+        lane_state = self._lanes[lane]
+        assert lane_state.claimed is not None
+        lane_state.claimed.use(visible, self._matrix)
+        lane_state.products.append((begun, ended))
 
     def close(self) -> None:
         """All lanes are through: what comes to these places waits for all of them."""
         for lane in self._lanes:
-            for area, own in zip(self._versions, lane.areas, strict=True):
-                area.uses.merge(own.uses)
+            for area, lane_area in zip(self._versions, lane.areas, strict=True):
+                area.uses.merge(lane_area.uses)
 
     def _broadcast(self, lane: int, key: int, area: Area, move: CopyTime) -> float:
         if not self._groups:
@@ -195,11 +195,11 @@ class WeightBuffer:
         if len(by_shape) < 2 or self._local is not None:
             return None
         walks = {shape: walk_of(cells[members[0]]) for shape, members in by_shape.items()}
-        own = max(walks, key=lambda shape: (walks[shape].weights == self._walk.weights, len(walks[shape])))
+        lane_shape = max(walks, key=lambda shape: (walks[shape].weights == self._walk.weights, len(walks[shape])))
         versions = self._stream.versions
-        others = [(tuple(by_shape[s]), fetches(w.weights, versions)) for s, w in walks.items() if s != own]
+        others = [(tuple(by_shape[s]), fetches(w.weights, versions)) for s, w in walks.items() if s != lane_shape]
         lane = together(fetches(self._walk.weights, versions), others)
-        return [(tuple(sorted((*by_shape[own], *joined))), apart) for joined, apart in lane]
+        return [(tuple(sorted((*by_shape[lane_shape], *joined))), apart) for joined, apart in lane]
 
     def _move(self, local: Area, area: Area, move: CopyTime, staging: StagingQueues) -> float:
         engine = self._movement.engine("copy", self._movement.levels.activations, self._movement.levels.weights)

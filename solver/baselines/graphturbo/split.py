@@ -111,8 +111,10 @@ class Splitter:
     ) -> SplitInfo:
         split = 0
         for op in ops:
-            own = follow[op.name][dim]
-            split += own is not None and self._follows(self.graph.tensor[op.output].shape[own], shape[dim], factor)
+            op_dim = follow[op.name][dim]
+            split += op_dim is not None and self._follows(
+                self.graph.tensor[op.output].shape[op_dim], shape[dim], factor
+            )
         extents = [-(-e // factor) if d == dim else e for d, e in enumerate(shape)]
         return SplitInfo(dim, factor, split, bind(extents, self.machine.cores))
 
