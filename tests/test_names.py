@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 OTHERS = {"tests", "docs", "build"}
 """Folders that are no sources of the package or of its benchmarks; nor are those whose name begins with a dot."""
 
-WORDS = {"made", "told", "asked", "found", "left", "tried", "now", "there", "of", "mine"}
+WORDS = {"made", "told", "asked", "found", "left", "tried", "now", "there", "of", "mine", "own", "given", "taken"}
 SIDES = {"right", "top"}
+PUBLISHED = {("explain/details/operator_details.py", "own")}
+"""Fields that are keys of JSON files."""
 
 
 def _bindings(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -66,5 +68,6 @@ def test_names_say_what_they_hold() -> None:
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in sources
         for line, name in _vague(path.read_text(encoding="utf-8"))
+        if (path.relative_to(ROOT).as_posix(), name) not in PUBLISHED
     ]
     assert vague == [], "name what it holds"
