@@ -42,7 +42,7 @@ from .value_paths import KINDS, Ways, value_ways
 Kinds = Callable[[Op, int], Mapping[str, float]]
 """The classes of instructions, "matrix" or "vector", that may run the stage at a position of an operator, each with the
 cycles that are added to every path on which it does."""
-_Place = tuple[str, str]
+_ValuePlace = tuple[str, str]
 """A tensor of the graph, ("", name), or a private buffer, (operator, name)."""
 
 
@@ -101,9 +101,9 @@ class _Step:
 
     op: str
     position: int | None
-    reads: tuple[_Place, ...]
+    reads: tuple[_ValuePlace, ...]
     whole: tuple[bool, ...]
-    writes: tuple[_Place, ...]
+    writes: tuple[_ValuePlace, ...]
     bodies: Mapping[str, float]
     single: Mapping[str, float]
     certain: bool
@@ -129,9 +129,9 @@ class _Paths:
         self._ends = ("left", "right", "start", "vector", "host", "scalar", "home", *self._links)
         self._begins = (*KINDS, *self._links)
         # By place: the fewest cycles until a value can be at an end, and from a begin to the end of the run.
-        self._arrivals: dict[_Place, dict[str, float]] = {}
-        self._rests: dict[_Place, dict[str, float]] = {}
-        self._readers: dict[_Place, list[tuple[_Step, int]]] = defaultdict(list)
+        self._arrivals: dict[_ValuePlace, dict[str, float]] = {}
+        self._rests: dict[_ValuePlace, dict[str, float]] = {}
+        self._readers: dict[_ValuePlace, list[tuple[_Step, int]]] = defaultdict(list)
         for step in steps:
             for number, place in enumerate(step.reads):
                 self._readers[place].append((step, number))
@@ -163,11 +163,11 @@ class _Paths:
         cycles = max((_known(self._arrival(("", name), "home")) for name in graph.output_tensors), default=0.0)
         return CriticalPaths(cycles, by_class, across)
 
-    def _way(self, begin: str, end: str, place: _Place = ("", "")) -> float:
+    def _way(self, begin: str, end: str, place: _ValuePlace = ("", "")) -> float:
         """Of a value in a tensor or in a buffer."""
         return (self._of_buffers if place[0] else self._of_tensors).get((begin, end), inf)
 
-    def _arrival(self, place: _Place, end: str) -> float:
+    def _arrival(self, place: _ValuePlace, end: str) -> float:
         return self._arrivals[place][end] if place in self._arrivals else 0.0
 
     def _pass(self, step: _Step) -> dict[str, float]:
@@ -191,7 +191,7 @@ class _Paths:
             self._arrivals[place] = {end: min(cycles, before[end]) for end, cycles in ends.items()}
         return heads
 
-    def _rest(self, place: _Place) -> dict[str, float]:
+    def _rest(self, place: _ValuePlace) -> dict[str, float]:
         """By begin: cycles until the run ends, after an element of a place was made or has crossed a link."""
         output = not place[0] and place[1] in self._graph.output_tensors
         some = dict.fromkeys(self._begins, inf if self._readers[place] else 0.0)
@@ -205,7 +205,7 @@ class _Paths:
         first = {begin: self._way(begin, "home", place) for begin in self._begins} if output else some
         return {begin: max(_known(first[begin]), _known(sure[begin])) for begin in self._begins}
 
-    def _through(self, place: _Place, step: _Step, number: int) -> dict[str, float]:
+    def _through(self, place: _ValuePlace, step: _Step, number: int) -> dict[str, float]:
         """By begin: cycles until the run ends, by way of a reader."""
         after = [self._rests[p] for p in step.writes]
         if not step.bodies:

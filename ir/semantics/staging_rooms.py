@@ -53,7 +53,7 @@ def layout(sizes: Sequence[int], memory: Memory, *, apart: bool) -> RoomLayout:
 
 
 @dataclass(frozen=True)
-class Place:
+class OpenedRoom:
     """Of a new room: its address and number, and the numbers of the rooms that it takes bytes of."""
 
     address: int
@@ -83,7 +83,7 @@ class StagingRooms:
         other._rooms, other._next, other._count = list(self._rooms), self._next, self._count
         return other
 
-    def open(self, size: int, alignment: int = 1) -> Place:
+    def open(self, size: int, alignment: int = 1) -> OpenedRoom:
         """Where the next room is, of so many bytes, at a multiple of ``alignment``.
 
         Behind the last one, or at the start again. One of more than a third, of which two fit, begins at the start or
@@ -103,4 +103,4 @@ class StagingRooms:
         self._rooms.append((address, end, self._count))
         self._next = -(-end // self._alignment) * self._alignment
         self._count += 1
-        return Place(address, self._count - 1, overlapped)
+        return OpenedRoom(address, self._count - 1, overlapped)

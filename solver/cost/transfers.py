@@ -19,11 +19,11 @@ from functools import cached_property
 
 from ...ir.box import Box
 from ...ir.machine import Level
-from ...ir.semantics.cell import Room
+from ...ir.semantics.cell import HeldBox
 from ...ir.semantics.portions import interleaved, portions, receivers
 from .copy_time import Transfers
 
-Fetch = tuple[int, int, int, int]
+WeightFetch = tuple[int, int, int, int]
 """The tile of the walk, the part of its reduction, the weight tile that is brought, and the version it comes to."""
 Cores = tuple[int, ...]
 
@@ -57,11 +57,11 @@ class Copies:
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
-        self._loads: dict[tuple[tuple[Room | None, ...], tuple[int, ...], Level], TensorLoad] = {}
+        self._loads: dict[tuple[tuple[HeldBox | None, ...], tuple[int, ...], Level], TensorLoad] = {}
         self._portions: dict[tuple[Box, tuple[int, ...]], tuple[Box, ...]] = {}
         self._orders: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def load(self, wanted: tuple[Room | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
+    def load(self, wanted: tuple[HeldBox | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
         """How a tensor comes to the cores from ``source``; each wants a box in its room (``None``: nothing)."""
         machine, key = self.transfers.machine, (wanted, extents, source)
         if key not in self._loads:
@@ -86,10 +86,10 @@ class Copies:
         return self._orders[key]
 
 
-def fetches(weights: Sequence[Sequence[int]], versions: Sequence[int]) -> list[Fetch]:
+def fetches(weights: Sequence[Sequence[int]], versions: Sequence[int]) -> list[WeightFetch]:
     """What a walk fetches: ``weights[i][r]`` is wanted for reduce tile r of tile i; ``versions`` take turns."""
     held: dict[int, int] = {}
-    sequence: list[Fetch] = []
+    sequence: list[WeightFetch] = []
     for index, row in enumerate(weights):
         for part, key in enumerate(row):
             if key not in held.values():
@@ -99,8 +99,8 @@ def fetches(weights: Sequence[Sequence[int]], versions: Sequence[int]) -> list[F
     return sequence
 
 
-def together(
-    own_fetches: Sequence[Fetch], others: Iterable[tuple[Cores, Sequence[Fetch]]]
+def simultaneous_fetches(
+    own_fetches: Sequence[WeightFetch], others: Iterable[tuple[Cores, Sequence[WeightFetch]]]
 ) -> list[tuple[Cores, list[Cores]]]:
     """By the fetches of cores that are in step: the other cores that join each, and those that fetch apart meanwhile.
 
@@ -110,7 +110,7 @@ def together(
     others = list(others)
     for number, fetch in enumerate(own_fetches):
         joined: Cores = ()
-        apart: dict[Fetch, Cores] = {}
+        apart: dict[WeightFetch, Cores] = {}
         for cores, theirs in others:
             if number < len(theirs):
                 if theirs[number] == fetch:

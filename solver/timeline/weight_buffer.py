@@ -14,7 +14,7 @@ from ...ir.semantics.cell import Cell
 from ...ir.semantics.portions import receivers
 from ..cost.copy_time import CopyTime, route
 from ..cost.tile_walk import TileWalk
-from ..cost.transfers import Cores, fetches, together
+from ..cost.transfers import Cores, fetches, simultaneous_fetches
 from .core_engines import MOST_MEETINGS
 from .data_movement import Movement
 from .link_sharing import Area, Horizon
@@ -53,7 +53,8 @@ class WeightBuffer:
     from the core's own local memory, ``local`` being its area, and ``arrivals`` when it can be read if this step
     computes it. ``cells`` are those of all cores, and ``walk_of`` gives the walk of each. Those that wait for the same
     go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that
-    read their own memory go one lane. Cores of a lane with fewer tiles fetch apart (:func:`..cost.transfers.together`).
+    read their own memory go one lane. Cores of a lane with fewer tiles fetch apart
+    (:func:`..cost.transfers.simultaneous_fetches`).
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class WeightBuffer:
         return len(self._lanes)
 
     @property
-    def together(self) -> int:
+    def simultaneous(self) -> int:
         """How many cores wait for the same at most: for a broadcast, or all for their own memory."""
         sizes = [len(cores) for cores, _, _ in self._groups]
         return max(sizes, default=1) if self._local is None else sum(sizes)
@@ -198,7 +199,7 @@ class WeightBuffer:
         lane_shape = max(walks, key=lambda shape: (walks[shape].weights == self._walk.weights, len(walks[shape])))
         versions = self._stream.versions
         others = [(tuple(by_shape[s]), fetches(w.weights, versions)) for s, w in walks.items() if s != lane_shape]
-        lane = together(fetches(self._walk.weights, versions), others)
+        lane = simultaneous_fetches(fetches(self._walk.weights, versions), others)
         return [(tuple(sorted((*by_shape[lane_shape], *joined))), apart) for joined, apart in lane]
 
     def _move(self, local: Area, area: Area, move: CopyTime, staging: StagingQueues) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from girih.solver.cost.transfers import fetches, together
+from girih.solver.cost.transfers import fetches, simultaneous_fetches
 
 
 def test_a_tile_that_a_version_still_holds_is_not_fetched_again() -> None:
@@ -12,6 +12,6 @@ def test_a_tile_that_a_version_still_holds_is_not_fetched_again() -> None:
 
 def test_cores_that_come_to_weights_at_another_tile_fetch_them_apart() -> None:
     slow, fast = fetches([[0], [0], [1], [1], [2], [2]], (0, 1)), fetches([[0], [1], [2]], (0, 1))
-    assert together(slow, [((1,), fast), ((2,), slow)]) == [((1, 2), []), ((2,), [(1,)]), ((2,), [(1,)])]
+    assert simultaneous_fetches(slow, [((1,), fast), ((2,), slow)]) == [((1, 2), []), ((2,), [(1,)]), ((2,), [(1,)])]
     # Those that are as fast as one another share theirs, and who has fewer to fetch fetches no more.
-    assert together(slow, [((1,), fast[:2]), ((3,), fast)]) == [((1, 3), []), ((), [(1, 3)]), ((), [(3,)])]
+    assert simultaneous_fetches(slow, [((1,), fast[:2]), ((3,), fast)]) == [((1, 3), []), ((), [(1, 3)]), ((), [(3,)])]
