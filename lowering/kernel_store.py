@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir.codec import from_json, sha256, to_json
 from .emission.kernel import EmittedKernel
-from .emission.vector import Emitted, Fetch
+from .emission.vector import Emitted, StationaryFetch
 from .loops.tile_boxes import AccessedBoxes
 from .schedule.cell_spec import CellSpec
 from .schedule.tile_plan import TilePlan
@@ -46,7 +46,7 @@ class _Step:
     """An instruction or a copy; JSON has no choice of two."""
 
     emitted: Emitted | None = None
-    fetch: Fetch | None = None
+    fetch: StationaryFetch | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def kernel_key(spec: CellSpec, plan: TilePlan) -> str:
 def encoded(tiles: TileClasses) -> bytes:
     """An entry of a store."""
     steps = tuple(
-        tuple(_Step(fetch=s) if isinstance(s, Fetch) else _Step(emitted=s) for s in kernel.steps)
+        tuple(_Step(fetch=s) if isinstance(s, StationaryFetch) else _Step(emitted=s) for s in kernel.steps)
         for kernel in tiles.kernels
     )
     boxes = {name: _Boxes(box.low, box.high, box.present.astype(np.uint8)) for name, box in tiles.boxes.items()}

@@ -20,7 +20,7 @@ from ..ir.graph import Graph
 from ..ir.machine import Machine
 from ..ir.plan import Plan
 from .emission.kernel import EmittedKernel, compile_kernel
-from .emission.vector import Fetch
+from .emission.vector import StationaryFetch
 from .loops.tile_nests import tile_nests
 from .program.compiled_kernels import CompiledKernels
 from .program.plan_walk import Walker
@@ -100,7 +100,7 @@ def kernel_lines(kernel: EmittedKernel) -> list[str]:
     """A line for each step: instructions with operands as ``buffer+offset(strides)``, and copies to weight memory."""
     lines: list[str] = []
     for step in kernel.steps:
-        if isinstance(step, Fetch):
+        if isinstance(step, StationaryFetch):
             box = ", ".join(f"{span.lo}:{span.hi}" for span in step.box)
             lines.append(f"fetch {step.buffer}[{box}] to weights, of shape {step.shape}")
         else:

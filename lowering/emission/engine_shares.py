@@ -16,17 +16,19 @@ from ...ir.isa.table import ROWS, Instruction, make
 from ...ir.isa.timing import divisions, instruction_cost
 from ...ir.machine import Engine, Machine
 from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
-from .vector import Emitted, Fetch
+from .vector import Emitted, StationaryFetch
 
 
-def divided(steps: Sequence[Emitted | Fetch], places: Places, machine: Machine) -> Iterator[EngineStep | Fetch]:
+def divided(
+    steps: Sequence[Emitted | StationaryFetch], places: Places, machine: Machine
+) -> Iterator[EngineStep | StationaryFetch]:
     """The steps of a kernel, each on an engine; ``places``: memory and dtype of each buffer, by their codes."""
     writers = _Writers(places)
     for _, together in groupby(steps, _alike):
         group = list(together)
         first = group[0]
-        if isinstance(first, Fetch):
-            yield from (step for step in group if isinstance(step, Fetch))
+        if isinstance(first, StationaryFetch):
+            yield from (step for step in group if isinstance(step, StationaryFetch))
             continue
         run = [step for step in group if isinstance(step, Emitted)]
         team = machine.team(ROWS[first.mnemonic].kind)
@@ -38,9 +40,9 @@ def divided(steps: Sequence[Emitted | Fetch], places: Places, machine: Machine) 
         ]
 
 
-def _alike(step: Emitted | Fetch) -> tuple[str, ...]:
+def _alike(step: Emitted | StationaryFetch) -> tuple[str, ...]:
     """What consecutive instructions of one kind on the same buffers have in common."""
-    return ("",) if isinstance(step, Fetch) else (step.mnemonic, *(ref.buffer for ref in step.refs))
+    return ("",) if isinstance(step, StationaryFetch) else (step.mnemonic, *(ref.buffer for ref in step.refs))
 
 
 class _Writers:

@@ -10,7 +10,7 @@ from ..loops.tile_nests import TileNests, without_turn
 from ..schedule.stage_spec import WEIGHTS_SCOPE
 from .matrix import contraction
 from .reduction import reduction
-from .vector import Array, Emitted, Fetch, elementwise, fetch, fill
+from .vector import Array, Emitted, StationaryFetch, elementwise, fetch, fill
 
 STATIONARY = "stationary"
 """The name of the buffer that holds the current tile of the stationary operand."""
@@ -20,7 +20,7 @@ STATIONARY = "stationary"
 class EmittedKernel:
     """``steps`` in order; their buffers are those of the nests, but for :data:`STATIONARY`."""
 
-    steps: tuple[Emitted | Fetch, ...]
+    steps: tuple[Emitted | StationaryFetch, ...]
 
 
 def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
@@ -32,7 +32,7 @@ def compile_kernel(tile: TileNests, machine: Machine) -> EmittedKernel:
     buffers = {b.name: Array(b.shape or (1,), b.strides or (1,), b.dtype) for b in tile.buffers}
     staged = {b.name: b.shape for b in tile.buffers if b.scope == WEIGHTS_SCOPE}
     products = {nest.buffer for nest in tile.nests if nest.combine is not None and _reads(nest, staged)}
-    steps: list[Emitted | Fetch | None] = []
+    steps: list[Emitted | StationaryFetch | None] = []
     pending: dict[str, tuple[int, int]] = {}
     started: set[str] = set()
     starts: dict[str, PerfectNest] = {}
@@ -79,9 +79,9 @@ def _reads(nest: PerfectNest, staged: dict[str, tuple[int, ...]]) -> bool:
     return any(isinstance(o, Load) and o.buffer in staged for o in nest.operands)
 
 
-def _named(step: Emitted | Fetch, staged: dict[str, tuple[int, ...]]) -> Emitted | Fetch:
+def _named(step: Emitted | StationaryFetch, staged: dict[str, tuple[int, ...]]) -> Emitted | StationaryFetch:
     """The step with the operator's names of buffers, and :data:`STATIONARY` for the copy of the stationary operand."""
-    if isinstance(step, Fetch):
+    if isinstance(step, StationaryFetch):
         return step
     refs = tuple(replace(r, buffer=STATIONARY if r.buffer in staged else without_turn(r.buffer)) for r in step.refs)
     return Emitted(step.mnemonic, step.fields, refs)

@@ -28,7 +28,7 @@ from .vector import Emitted, OperandRef, copies
 
 
 @dataclass(frozen=True)
-class Room:
+class RoomStep:
     """The steps behind it find a room of ``bytes`` in a staging memory under the name ``buffer``."""
 
     buffer: str
@@ -55,7 +55,9 @@ class _Staged:
         return self.ref.buffer, self.ref.offset + self.at.low, self.packed
 
 
-def staged(step: Emitted, places: Places, machine: Machine, engine: Engine) -> tuple[list[Room | EngineStep], Places]:
+def staged(
+    step: Emitted, places: Places, machine: Machine, engine: Engine
+) -> tuple[list[RoomStep | EngineStep], Places]:
     """The step on an ``engine`` with what it stages, and the places of all buffers that its steps name.
 
     Raises :class:`InfeasibleError` if the operands of the smallest block do not fit a staging memory.
@@ -72,7 +74,7 @@ def staged(step: Emitted, places: Places, machine: Machine, engine: Engine) -> t
     if not ways:
         return [EngineStep(step, engine.name)], places
     known = dict(places)
-    steps: list[Room | EngineStep] = []
+    steps: list[RoomStep | EngineStep] = []
     held: dict[str, tuple[tuple[object, ...], str]] = {}
     sizes, apart = _cut(step, row, ways, places, machine, engine)
     for number, block in enumerate(_blocks(step, row, sizes)):
@@ -212,7 +214,7 @@ def _block(
     held: dict[str, tuple[tuple[object, ...], str]],
     *,
     apart: bool,
-) -> Iterator[Room | EngineStep]:
+) -> Iterator[RoomStep | EngineStep]:
     """Rooms, copies, the instruction on what is staged, and copies back; ``held``: what each memory has by now."""
     operands = _operands(block, ways, places)
     codes = {m.name: i for i, m in enumerate(machine.memories)}
@@ -228,7 +230,7 @@ def _block(
             buffer = held[name][1]
         elif inside:
             held[name] = content, buffer
-            yield Room(buffer, codes[name], rooms[name].bytes, rooms[name].alignment)
+            yield RoomStep(buffer, codes[name], rooms[name].bytes, rooms[name].alignment)
         for o, offset in zip(inside, rooms[name].offsets if inside else (), strict=True):
             dtype = places[o.ref.buffer][1]
             typed = f"{buffer}:{o.operand.name}"
@@ -247,7 +249,7 @@ def _block(
         typed = f"{way.memory.name}:{operand}"
         places[typed] = codes[way.memory.name], places[ref.buffer][1]
         held.pop(way.memory.name, None)
-        yield Room(room_of(typed), codes[way.memory.name], way.memory.alignment, way.memory.alignment)
+        yield RoomStep(room_of(typed), codes[way.memory.name], way.memory.alignment, way.memory.alignment)
         staged_refs[operand] = OperandRef(operand, typed, 0, ref.strides)
     refs = tuple(staged_refs.get(r.operand, r) for r in block.refs)
     yield EngineStep(Emitted(block.mnemonic, tuple(fields.items()), refs), engine.name)

@@ -50,7 +50,7 @@ class Emitted:
 
 
 @dataclass(frozen=True)
-class Fetch:
+class StationaryFetch:
     """Bring ``box`` of the stationary operand ``buffer`` (in its own coordinates) into the weight memory.
 
     There it lies row-major in an array of ``shape``, which the last tile of an axis does not fill.
@@ -164,7 +164,7 @@ def copies(extents: tuple[int, ...], target: ByteAccess, source: ByteAccess, ran
     yield from pieces(flat, axes, rank)
 
 
-def fetch(nest: PerfectNest, shape: tuple[int, ...]) -> Fetch:
+def fetch(nest: PerfectNest, shape: tuple[int, ...]) -> StationaryFetch:
     """The copy block of the stationary operand, as the box of it that is copied to the corner of an array."""
     load = nest.operands[0]
     assert isinstance(load, Load)
@@ -181,4 +181,4 @@ def fetch(nest: PerfectNest, shape: tuple[int, ...]) -> Fetch:
     corner = all(i.over(tuple(points)).lo == 0 for i in nest.index)
     if not straight or not corner or any(a.coeffs != b.coeffs for a, b in zip(nest.index, load.index, strict=True)):
         raise GirihError("the copy of a stationary operand is not a box")
-    return Fetch(load.buffer, tuple(i.over(tuple(points)) for i in load.index), shape)
+    return StationaryFetch(load.buffer, tuple(i.over(tuple(points)) for i in load.index), shape)

@@ -59,7 +59,7 @@ class TileLoops:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _WalkPosition:
     """Where the walk is: ``values`` of the variables in its instances, which run in ``numbers`` of all tiles."""
 
     tiles: int
@@ -80,7 +80,7 @@ def fission(func: tirx.PrimFunc) -> TileLoops:
             _allocate(statement, allocations)
             continue
         tiles = _tiles(statement)
-        at = _Place(tiles, {}, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_), ())
+        at = _WalkPosition(tiles, {}, np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_), ())
         groups.append(TileGroup(tiles, tuple(_walk(statement, at, tiles, allocations))))
     return TileLoops(allocations, annotated_degrees(func), tuple(groups))
 
@@ -119,7 +119,9 @@ def _tiles(stmt: tirx.Stmt) -> int:
     return 1
 
 
-def _walk(stmt: tirx.Stmt, at: _Place, tiles: int, allocations: dict[str, BufferAllocation]) -> Iterator[NestTiles]:
+def _walk(
+    stmt: tirx.Stmt, at: _WalkPosition, tiles: int, allocations: dict[str, BufferAllocation]
+) -> Iterator[NestTiles]:
     """The nests of a statement that makes ``tiles`` tiles; what stands behind tile loops runs in the last of them."""
     leaf = None if tiles > 1 else _leaf(stmt)
     if leaf is not None:
@@ -143,7 +145,9 @@ def _walk(stmt: tirx.Stmt, at: _Place, tiles: int, allocations: dict[str, Buffer
         raise GirihError(f"a statement that no instruction could become: {type(stmt).__name__}")
 
 
-def _loop(loop: tirx.For, at: _Place, tiles: int, allocations: dict[str, BufferAllocation]) -> Iterator[NestTiles]:
+def _loop(
+    loop: tirx.For, at: _WalkPosition, tiles: int, allocations: dict[str, BufferAllocation]
+) -> Iterator[NestTiles]:
     if _is_tile_loop(loop):
         extent = int(loop.extent)
         inside = tiles // extent
@@ -151,7 +155,7 @@ def _loop(loop: tirx.For, at: _Place, tiles: int, allocations: dict[str, BufferA
         values = {var: np.repeat(value, extent) for var, value in at.values.items()}
         values[loop.loop_var] = np.tile(np.arange(extent, dtype=np.int64), count)
         numbers = np.repeat(at.numbers, extent) + values[loop.loop_var] * inside
-        place = _Place(at.tiles, values, numbers, np.repeat(at.present, extent), at.conditions, at.rounds)
+        place = _WalkPosition(at.tiles, values, numbers, np.repeat(at.present, extent), at.conditions, at.rounds)
         yield from _walk(loop.body, place, inside, allocations)
         return
     if (axis := str(loop.annotations.get(AXIS, "outer"))) != "outer":
@@ -205,7 +209,7 @@ def _leaf(stmt: tirx.Stmt) -> _Leaf | None:
     return _Leaf(loops, conditions, stmt, instruction) if isinstance(stmt, tirx.BufferStore) else None
 
 
-def _nest(leaf: _Leaf, at: _Place) -> NestTiles:
+def _nest(leaf: _Leaf, at: _WalkPosition) -> NestTiles:
     loops, guards, store = leaf.loops, leaf.conditions, leaf.store
     count = len(at.numbers)
     around = Scope(count, at.values, [])

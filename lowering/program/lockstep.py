@@ -13,16 +13,16 @@ from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
 from ..emission.kernel import STATIONARY
-from ..emission.staging import Room
-from ..emission.vector import Fetch
+from ..emission.staging import RoomStep
+from ..emission.vector import StationaryFetch
 from ..schedule.cell_spec import byte_strides
 from .dependences import LiveBuffer
 from .program_builder import ProgramBuilder, TensorBuffer
-from .tile_kernels import Stamped, Step, TileKernel, TileKernels
+from .tile_kernels import KernelStep, Stamped, TileKernel, TileKernels
 
 
 @dataclass(frozen=True)
-class _Place:
+class _AddressedBuffer:
     """A buffer of a kernel at its address."""
 
     area: LiveBuffer
@@ -56,9 +56,9 @@ class _Running:
     cell: Cell
     tiles: tuple[TileKernel, ...]
     ring: _Ring | None
-    places: dict[str, _Place] = field(default_factory=dict[str, _Place])
+    places: dict[str, _AddressedBuffer] = field(default_factory=dict[str, _AddressedBuffer])
     stationary_box: Box = ()
-    steps: deque[Step] = field(default_factory=deque[Step])
+    steps: deque[KernelStep] = field(default_factory=deque[KernelStep])
 
 
 class OpWalk:
@@ -119,7 +119,9 @@ class OpWalk:
             kind = id(tile.steps), tile.stationary
             if kind not in seen:
                 seen.add(kind)
-                boxes.update(_placed(step.box, tile.stationary) for step in tile.steps if isinstance(step, Fetch))
+                boxes.update(
+                    _placed(step.box, tile.stationary) for step in tile.steps if isinstance(step, StationaryFetch)
+                )
             if len(boxes) >= most:
                 return most
         return len(boxes)
@@ -128,7 +130,7 @@ class OpWalk:
     def _short(running: Sequence[_Running], most: int) -> list[_Running]:
         """Those that have brought fewer than ``most`` weight tiles and need another one for their current tile."""
         for r in running:
-            while r.steps and not isinstance(r.steps[0], Fetch):
+            while r.steps and not isinstance(r.steps[0], StationaryFetch):
                 r.steps.popleft()
         return [r for r in running if r.steps and r.ring is not None and r.ring.next < most]
 
@@ -140,7 +142,7 @@ class OpWalk:
                 self._begin(r, index)
             while active:
                 for r in active:
-                    while r.steps and not isinstance(r.steps[0], Fetch):
+                    while r.steps and not isinstance(r.steps[0], StationaryFetch):
                         self._stamp(r, r.steps[0])
                         r.steps.popleft()
                 active = [r for r in active if r.steps]
@@ -171,16 +173,16 @@ class OpWalk:
                         f"operator {self._op.name}: a tile needs {view.bytes:,} bytes of {name}, and the plan has "
                         f"{area.bytes:,}"
                     )
-                r.places[view.name] = _Place(area, area.address)
+                r.places[view.name] = _AddressedBuffer(area, area.address)
             else:
                 held = self._build.data(name, r.core, r.cell.allocated(name))
-                r.places[view.name] = _Place(held.areas[0], held.address + view.offset)
+                r.places[view.name] = _AddressedBuffer(held.areas[0], held.address + view.offset)
 
-    def _stamp(self, r: _Running, step: Stamped | Room) -> None:
+    def _stamp(self, r: _Running, step: Stamped | RoomStep) -> None:
         """One instruction of a kernel at the addresses of its core, or the next room in a staging memory."""
-        if isinstance(step, Room):
+        if isinstance(step, RoomStep):
             area = self._build.room(step.memory, r.core, step.bytes, step.alignment)
-            r.places[step.buffer] = _Place(area, area.address)
+            r.places[step.buffer] = _AddressedBuffer(area, area.address)
             return
         places = [r.places[buffer] for buffer, _ in step.refs]
         bases = [place.address + offset for place, (_, offset) in zip(places, step.refs, strict=True)]
@@ -196,11 +198,11 @@ class OpWalk:
         broadcast = self._build.broadcasts(name, self._build.levels.weights)
         for r in waiting:
             step = r.steps.popleft()
-            assert isinstance(step, Fetch) and r.ring is not None
+            assert isinstance(step, StationaryFetch) and r.ring is not None
             box = _placed(step.box, r.stationary_box)
             version, known = r.ring.claim(box)
             area = r.ring.areas[version]
-            r.places[STATIONARY] = _Place(area, area.address)
+            r.places[STATIONARY] = _AddressedBuffer(area, area.address)
             if not known:
                 groups.setdefault((box, version, step.shape, 0 if broadcast else r.core), []).append(r)
         for (box, _, shape, _), members in groups.items():

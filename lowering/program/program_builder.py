@@ -17,7 +17,7 @@ from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
 from .dependences import Dependences, LiveBuffer
 from .stamp import Relocatable, relocatable
-from .tile_kernels import Degrees
+from .tile_kernels import OperatorDegrees
 
 _MNEMONIC = {"copy": "mcopy", "broadcast": "mbcast", "dma": "dcopy"}
 
@@ -126,11 +126,13 @@ class ProgramBuilder:
         address = self._staging[memory, core].open(size, alignment).address
         return self.dependences.area(memory, core, address, size)
 
-    def degrees(self, op: Op) -> Degrees:
+    def degrees(self, op: Op) -> OperatorDegrees:
         """The multi-buffering degrees of what an operator of the running segment has of its own."""
         own_buffers = self._own_buffers.get((self._segment, op.name), ())
         private = tuple((b.name, b.depth) for b in own_buffers if b.use == self.levels.sums.use)
-        return Degrees(private, max((b.depth for b in own_buffers if b.use == self.levels.weights.use), default=0))
+        return OperatorDegrees(
+            private, max((b.depth for b in own_buffers if b.use == self.levels.weights.use), default=0)
+        )
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""

@@ -21,8 +21,8 @@ from ...ir.semantics.region import OpBoxes, op_boxes
 from ..emission.blocks import Places, placed_fields
 from ..emission.engine_shares import divided
 from ..emission.kernel import STATIONARY, EmittedKernel
-from ..emission.staging import Room, room_of, staged
-from ..emission.vector import Emitted, Fetch
+from ..emission.staging import RoomStep, room_of, staged
+from ..emission.vector import Emitted, StationaryFetch
 from ..kernel_store import TileClasses
 from ..loops.tile_nests import without_turn
 from ..schedule.cell_spec import BoundSpec, CellSpec, cell_spec
@@ -58,20 +58,20 @@ class Stamped:
     engine: str
 
 
-Step = Stamped | Room | Fetch
+KernelStep = Stamped | RoomStep | StationaryFetch
 
 
 @dataclass(frozen=True)
 class TileKernel:
     """``stationary``: the box of the operand that goes through the weight memory, if any."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[KernelStep, ...]
     views: tuple[BoundView, ...]
     stationary: Box
 
 
 @dataclass(frozen=True)
-class Degrees:
+class OperatorDegrees:
     """Multi-buffering degrees of an operator's private buffers, by name, and of its weights (0: it has none)."""
 
     private: tuple[tuple[str, int], ...]
@@ -96,7 +96,7 @@ class TileKernels:
         self._bound: dict[tuple[object, ...], tuple[BoundSpec, TilePlan]] = {}
         self.cells_of: dict[str, dict[tuple[BoundSpec, TilePlan], None]] = {}
         """The distinct cells of each operator that was walked, in order, and how they are tiled."""
-        self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[Step, ...]] = {}
+        self._stamped: dict[tuple[EmittedKernel, CellSpec], tuple[KernelStep, ...]] = {}
 
     def walk(
         self,
@@ -105,7 +105,7 @@ class TileKernels:
         tile: Tile,
         held: tuple[Box | None, ...],
         idle: frozenset[int],
-        degrees: Degrees,
+        degrees: OperatorDegrees,
         *,
         on_matrix: bool,
     ) -> tuple[TileKernel, ...]:
@@ -138,7 +138,7 @@ class TileKernels:
         tile: Tile,
         held: tuple[Box | None, ...],
         idle: frozenset[int],
-        degrees: Degrees,
+        degrees: OperatorDegrees,
         *,
         on_matrix: bool,
     ) -> tuple[TileKernel, ...]:
@@ -174,7 +174,7 @@ class TileKernels:
             for i, structural_class in enumerate(tiled.class_of)
         )
 
-    def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[Step, ...]:
+    def _steps(self, kernel: EmittedKernel, spec: CellSpec) -> tuple[KernelStep, ...]:
         """What the kernel of a class of tiles does, wherever its views are."""
         key = kernel, spec
         if key not in self._stamped:
@@ -189,7 +189,7 @@ class TileKernels:
         return self._stamped[key]
 
 
-def _named_degrees(bound: BoundSpec, degrees: Degrees) -> tuple[tuple[str, int], ...]:
+def _named_degrees(bound: BoundSpec, degrees: OperatorDegrees) -> tuple[tuple[str, int], ...]:
     """The degrees of more than one, by the names of the buffers in TIR."""
     private = dict(degrees.private)
     named = [
@@ -231,15 +231,15 @@ def _stationary(bound: BoundSpec, tiled: TileClasses) -> list[Box]:
     return [tuple(Span(a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(low, high, strict=True)]
 
 
-def _steps(kernel: EmittedKernel, places: Places, machine: Machine) -> Iterator[Step]:
+def _steps(kernel: EmittedKernel, places: Places, machine: Machine) -> Iterator[KernelStep]:
     """What is done for a kernel: its steps divided among the engines, with the copies of what is staged for them."""
     for step in divided(kernel.steps, places, machine):
-        if isinstance(step, Fetch):
+        if isinstance(step, StationaryFetch):
             yield step
             continue
         steps, known = staged(step.emitted, places, machine, machine.engine[step.engine])
         for each in steps:
-            yield each if isinstance(each, Room) else _stamped(each.emitted, known, each.engine)
+            yield each if isinstance(each, RoomStep) else _stamped(each.emitted, known, each.engine)
 
 
 def _stamped(step: Emitted, places: Places, engine: str) -> Stamped:
