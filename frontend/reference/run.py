@@ -92,7 +92,7 @@ def reference_outputs(
     model = load_model(source)
     special = special or any(a.dtype.name in FLOATS and not np.isfinite(a).all() for a in inputs.values())
     first = {n: a[:1] if n in batched else a for n, a in inputs.items()}
-    program = Program(model, first, special=special)
+    program = ReferenceProgram(model, first, special=special)
     if not batched:
         return Reference(program.run(inputs), None)
     size = min(inputs[n].shape[0] for n in batched)
@@ -102,7 +102,7 @@ def reference_outputs(
     return Reference(outputs, None if count == size else count)
 
 
-class Program:
+class ReferenceProgram:
     """A network built for the shapes of some inputs. ``macs`` is what one run costs.
 
     ``special``: there may be NaNs, so that it matters what a maximum does with them.

@@ -39,7 +39,7 @@ def max_min(flows: Sequence[Flow], counts: Sequence[int], capacity: Sequence[flo
     return rates
 
 
-class BankLoad:
+class BankContention:
     """The demand on every bank, in bytes a cycle, and who makes it.
 
     Where the demand on a bank exceeds what it serves, all that touch it are slowed in proportion. ``disturbed``

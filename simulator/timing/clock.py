@@ -15,7 +15,7 @@ from math import ceil
 from ..tasks.places import Banks
 from ..tasks.sync import Wait
 from ..tasks.tasks import Task
-from .bandwidth import BankLoad, Flow, max_min
+from .bandwidth import BankContention, Flow, max_min
 
 _ISSUE, _BODY, _WAIT = 0, 1, 2
 
@@ -45,7 +45,7 @@ class Clock:
         count = len(tasks)
         self._tasks = tasks
         self._links = links
-        self._load = BankLoad(banks.capacity)
+        self._load = BankContention(banks.capacity)
         self._flows: dict[Flow, set[int]] = {}
         self._fair: dict[tuple[tuple[Flow, int], ...], list[float]] = {}
         self._flows_changed = False

@@ -16,7 +16,7 @@ from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.api.inputs import random_inputs
 from girih.api.tolerance.rounding import REFERENCE_ERROR, SAFETY, tolerances
 from girih.frontend import import_onnx
-from girih.frontend.reference.run import Program
+from girih.frontend.reference.run import ReferenceProgram
 from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.lowering import lower
@@ -45,11 +45,11 @@ def graph_of(name: str, precision: str) -> Graph:
 
 
 @cache
-def reference(name: str) -> Program:
-    return Program(network(name), random_inputs(graph_of(name, "as-is").inputs, 0))
+def reference(name: str) -> ReferenceProgram:
+    return ReferenceProgram(network(name), random_inputs(graph_of(name, "as-is").inputs, 0))
 
 
-def judged(program: Program, graph: Graph, inputs: Arrays, outputs: Arrays) -> Check:
+def judged(program: ReferenceProgram, graph: Graph, inputs: Arrays, outputs: Arrays) -> Check:
     return check(graph, outputs, program.run(inputs), None, tolerances(graph, inputs))
 
 
@@ -136,7 +136,7 @@ def test_cancellation_is_allowed_for() -> None:
         model = two_products(cancelling)
         graph = import_onnx(model, precision="fp16")
         inputs = random_inputs(graph.inputs, 0)
-        verdict = judged(Program(model, inputs), graph, inputs, evaluate_graph(graph, inputs))
+        verdict = judged(ReferenceProgram(model, inputs), graph, inputs, evaluate_graph(graph, inputs))
         assert 0.1 * verdict.tolerance < verdict.rel_err < verdict.tolerance
         allowed.append(verdict.tolerance)
     assert allowed[0] < 3e-3 and allowed[1] > 10 * allowed[0]
@@ -148,7 +148,7 @@ def test_one_number_is_drawn_often_enough() -> None:
     x = m.node("MatMul", m.input("x", 1, 16), m.weight("w", 16, 16))
     model = m.build(m.node("MatMul", m.node("Tanh", x), m.weight("v", 16, 1)))
     graph = import_onnx(model, precision="fp16")
-    program = Program(model, random_inputs(graph.inputs, 0))
+    program = ReferenceProgram(model, random_inputs(graph.inputs, 0))
     for seed in range(40):
         inputs = random_inputs(graph.inputs, seed)
         verdict = check(graph, evaluate_graph(graph, inputs), program.run(inputs), None, tolerances(graph, inputs))
@@ -169,7 +169,7 @@ def test_numbers_between_two_steps_of_a_quantisation() -> None:
     graph = import_onnx(model)
     inputs = random_inputs(graph.inputs, 0)
     moved = {name: array.copy() for name, array in evaluate_graph(graph, inputs).items()}
-    assert judged(Program(model, inputs), graph, inputs, moved).passed
+    assert judged(ReferenceProgram(model, inputs), graph, inputs, moved).passed
     allowed = tolerances(graph, inputs)
     assert all(REFERENCE_ERROR * 10 < limit < 2e-2 for limit in allowed.values())
 
@@ -202,10 +202,10 @@ def test_an_output_that_is_all_rounding_is_not_judged() -> None:
     inputs = random_inputs(graph.inputs, 0)
     (port,) = graph.outputs
     zeros = {port.name: np.zeros(graph.tensor[port.tensor].shape, np.float16)}
-    verdict = judged(Program(model, inputs), graph, inputs, zeros)
+    verdict = judged(ReferenceProgram(model, inputs), graph, inputs, zeros)
     assert verdict.tolerance > TOLERANCE_CEILING and not verdict.passed
-    right = {port.name: Program(model, inputs).run(inputs)[port.name]}
-    assert judged(Program(model, inputs), graph, inputs, right).passed, "what is equal is right"
+    right = {port.name: ReferenceProgram(model, inputs).run(inputs)[port.name]}
+    assert judged(ReferenceProgram(model, inputs), graph, inputs, right).passed, "what is equal is right"
 
 
 def quantised_product(rows: int = 64, width: int = 64) -> onnx.ModelProto:
@@ -226,7 +226,7 @@ def test_sums_between_two_steps_of_a_quantisation(width: int) -> None:
     model = quantised_product(width=width)
     graph = import_onnx(model)
     draws = [np.random.default_rng(seed).integers(-128, 128, (64, 48)).astype(np.int8) for seed in range(3)]
-    program = Program(model, {"x": draws[0]})
+    program = ReferenceProgram(model, {"x": draws[0]})
     for draw in draws:
         inputs = {"x": draw}
         ((name, right),) = evaluate_graph(graph, inputs).items()
@@ -274,7 +274,7 @@ def test_more_steps_than_there_are_borders_fail(beyond: bool) -> None:
         rng = np.random.default_rng(seed)
         steps = rng.integers(-100, 100, 1000) * (np.where(rng.random(1000) < 0.9, 50, 1) if beyond else 1)
         inputs = {"x": ((steps + rng.uniform(-0.4, 0.4, 1000)) * scale).astype(np.float32)}
-        right, allowed = Program(model, inputs).run(inputs), tolerances(graph, inputs)
+        right, allowed = ReferenceProgram(model, inputs).run(inputs), tolerances(graph, inputs)
         inside = np.flatnonzero((steps > -100) & (steps < 100))
         for places, by in ((1, 1), (3, 1), (1, 4), (24, 1)):
             wrong = right[port.name].copy()

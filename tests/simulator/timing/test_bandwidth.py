@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from girih.simulator.timing.bandwidth import BankLoad, Flow, max_min
+from girih.simulator.timing.bandwidth import BankContention, Flow, max_min
 
 
 def test_equal_shares() -> None:
@@ -48,7 +48,7 @@ def test_max_min(population: list[tuple[Flow, int]]) -> None:
 
 
 def test_overloaded_banks_slow_their_users_in_proportion() -> None:
-    load = BankLoad([64.0, 64.0])
+    load = BankContention([64.0, 64.0])
     load.change(1, ((0, 48.0),), 0.0, 1.0)
     assert load.slowdown(((0, 48.0),)) == (1.0, -1)
     load.change(2, ((0, 48.0), (1, 10.0)), 0.0, 1.0)
@@ -63,7 +63,7 @@ def test_overloaded_banks_slow_their_users_in_proportion() -> None:
 
 def test_the_most_overloaded_of_a_user_s_banks_limits_it() -> None:
     """Whichever it names first; a bank that is not overloaded, or that it does not touch, is none of them."""
-    load = BankLoad([60.0, 60.0, 60.0, 60.0])
+    load = BankContention([60.0, 60.0, 60.0, 60.0])
     load.change(1, ((0, 90.0), (1, 120.0), (2, 60.0), (3, 240.0)), 0.0, 1.0)
     assert load.slowdown(((0, 90.0), (1, 120.0), (2, 60.0))) == (0.5, 1)
     assert load.slowdown(((2, 60.0), (1, 120.0), (0, 90.0))) == (0.5, 1)
@@ -72,7 +72,7 @@ def test_the_most_overloaded_of_a_user_s_banks_limits_it() -> None:
 
 
 def test_of_equally_overloaded_banks_the_first_limits() -> None:
-    load = BankLoad([60.0, 60.0])
+    load = BankContention([60.0, 60.0])
     load.change(1, ((0, 90.0), (1, 90.0)), 0.0, 1.0)
     assert load.slowdown(((1, 90.0), (0, 90.0)))[1] == 1
     assert load.slowdown(((0, 90.0), (1, 90.0)))[1] == 0
