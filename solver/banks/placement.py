@@ -155,7 +155,7 @@ class LocalOverflow:
     overflow: PlacementOverflow
 
 
-def together(model: str, solved: Iterable[Solved]) -> Solved | None:
+def total_answer(model: str, solved: Iterable[Solved]) -> Solved | None:
     """Answers to independent problems as one; ``None`` if there are none."""
     parts = tuple(solved)
     if not parts:

@@ -22,7 +22,7 @@ from ...ir.graph import Graph, Tensor
 from ...ir.machine import Level, Machine, Memory
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Solved, Step
 from ...ir.semantics.cell import Cells, count
-from ..banks.placement import LocalOverflow, LocalPlaces, Placing, together
+from ..banks.placement import LocalOverflow, LocalPlaces, Placing, total_answer
 from ..banks.problem import BufferRequest
 from ..banks.solve import Placement, PlacementOverflow
 from ..cost.tile_walk import TileWalks
@@ -227,7 +227,7 @@ class PlanBuilder:
         answers = [answer for places in local for answer in zip(places.solved, places.efforts, strict=True)]
         for name in dict.fromkeys(s.model for s, _ in answers):
             model_answers = [(s, effort) for s, effort in answers if s.model == name]
-            whole = together(name, (s for s, _ in model_answers))
+            whole = total_answer(name, (s for s, _ in model_answers))
             if whole is not None:
                 solved.append(whole)
                 # Equal segments share an answer, and the time that it took.

@@ -17,7 +17,7 @@ from ...ir.semantics.cell import Cells
 from ..effort import Effort, PartialAnswer, total_effort
 from ..options import LiveListener, ModelRun, Options
 from ..parallel.workers import Workers
-from ..tiling.solve import together
+from ..tiling.solve import tiling_answer
 from .plan_builder import EvaluatedPlan, Infeasibility, PlanBuilder, PlanRequest
 from .plan_questions import Searched, ask_plans
 from .plan_work import PlanWork, plan_work
@@ -102,7 +102,7 @@ class Subproblem:
     def tiling(self, tiled: list[TiledSegment]) -> Solved:
         """What tiling answered for all segments together."""
         choices = [c for segment in tiled for c in segment.choices]
-        solved = together(choices)
+        solved = tiling_answer(choices)
         # Equal operators share an answer, and the time that it took.
         answers = Counter(replace(c, tile=replace(c.tile, op="")) for c in choices)
         parts = [PartialAnswer(count, c.cycles, c.bound, c.effort) for c, count in answers.items()]

@@ -27,7 +27,7 @@ from ..tiling.candidates import largest
 from ..tiling.problem import TilingProblem
 from ..tiling.solve import ALONE, Caps, Choice, Tiler, instance_cells
 
-MOST_TILES = 8
+MOST_TRIED_TILES = 8
 """Tiles that are tried for one operator. Measured with 6, 8 and 12: see ``docs/solver.md``."""
 DEARER = 1.7
 """By which factor a tile may be dearer than the best, for an operator by itself. Chosen, not measured."""
@@ -40,7 +40,7 @@ INSTANCES = 4
 PASSES = 3
 """How often an operator is looked at. Chosen; most segments end after two."""
 
-Judge = Callable[[Segment, int, range], "int | None"]
+SegmentPredictor = Callable[[Segment, int, range], "int | None"]
 """Cycles of the operators at some positions of a segment, in its first instances; ``None`` if it does not fit."""
 
 
@@ -60,10 +60,10 @@ class Descent:
 class Descents:
     """For segments of one graph; what is found does not depend on what was looked at before."""
 
-    def __init__(self, graph: Graph, cells: Cells, judge: Judge) -> None:
+    def __init__(self, graph: Graph, cells: Cells, predictor: SegmentPredictor) -> None:
         self.graph = graph
         self.cells = cells
-        self._judge = judge
+        self._predictor = predictor
         self._candidates: dict[tuple[Hashable, ...], TileChoices] = {}
 
     def descend(self, tiler: Tiler, segment: Segment, caps: Mapping[str, Caps], is_over: Callable[[], bool]) -> Descent:
@@ -78,13 +78,13 @@ class Descents:
                 if is_over():
                     break
                 window, instances = _predicted(segment, i)
-                best = self._judge(segment, instances, window)
+                best = self._predictor(segment, instances, window)
                 predicted += instances * len(window)
                 for choice in candidates[i][1]:
                     if best is None or choice.tile.cut == choices[i].tile.cut or is_over():
                         continue
                     other = replace(segment, tiles=(*segment.tiles[:i], choice.tile, *segment.tiles[i + 1 :]))
-                    cycles = self._judge(other, instances, window)
+                    cycles = self._predictor(other, instances, window)
                     predicted += instances * len(window)
                     if cycles is not None and cycles < best:
                         best, segment, choices[i] = cycles, other, choice
@@ -153,7 +153,7 @@ def _choices(problem: TilingProblem, tile: Tile, extents: tuple[int, ...]) -> tu
             kinds[kind] = Choice(problem.tile(a, best), cycles, bound, "feasible")
     cheap = sorted(kinds.values(), key=lambda choice: choice.cycles)
     least = cheap[0].cycles if cheap else 0
-    return current, [choice for choice in cheap if choice.cycles <= DEARER * least][:MOST_TILES]
+    return current, [choice for choice in cheap if choice.cycles <= DEARER * least][:MOST_TRIED_TILES]
 
 
 def of_operator(choice: Choice, op: str) -> Choice:

@@ -25,7 +25,7 @@ from ..cost.operator import EngineWork, OpCost
 from ..cost.scratch import ScratchBytes, scratch_lower_bound, tile_rooms
 from ..switches import ALL_ON, Disabled
 
-MOST_TILES = 512
+MOST_TILES_OF_CANDIDATE = 512
 """Candidates with more tiles are only considered if nothing with fewer fits. Chosen, not measured."""
 MOST_PARTS = 128
 """An extent is cut into so many nearly equal parts at most. Chosen, not measured."""
@@ -167,7 +167,7 @@ def tile_shapes(
             for d, size in zip(dims, part, strict=True):
                 # Tiles in the middle of a digit are right, and slow.
                 tile[d] = size if size == extents[d] else aligned_size(op, d, size, box[d], others[d])
-        if prod(-(-e // s) for e, s in zip(extents, tile, strict=True)) <= MOST_TILES or all_sizes:
+        if prod(-(-e // s) for e, s in zip(extents, tile, strict=True)) <= MOST_TILES_OF_CANDIDATE or all_sizes:
             sizes.setdefault(tuple(tile))
     if all_sizes:
         sizes.setdefault(tuple(1 for _ in extents))

@@ -410,7 +410,7 @@ def instance_cells(segment: Segment, cells: Cells) -> list[list[Cell]]:
     return [[cells.cell(segment, i, c) for c in cores] for i in range(count(segment.instances))]
 
 
-def together(choices: Sequence[Choice]) -> Solved:
+def tiling_answer(choices: Sequence[Choice]) -> Solved:
     """The answers for many operators as one: the sum of their cycles."""
     proven = all(c.status == "optimal" for c in choices)
     return Solved(

@@ -25,7 +25,7 @@ from .problem import Mode, Shape, TilingProblem
 from .producer_stall import Lead
 from .solve import ALONE, Beside, Tiler, instance_cells, lead_of
 
-MOST_TILES = 8
+MOST_LISTED_TILES = 8
 """Tiles that are listed, and besides the plan's own."""
 
 
@@ -224,7 +224,7 @@ def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -
         tile = replace(problem.tile(a, b), op=question.op.name)
         other = TileAlternative(tile, int(problem.cycles[a, b]), sums, weights, chosen, "")
         listed.append(other if chosen else replace(other, why_not=_why_not(tiler, question, other, cost, occupied)))
-    kept = [alternative for alternative in listed if alternative.chosen or alternative in listed[:MOST_TILES]]
+    kept = [alternative for alternative in listed if alternative.chosen or alternative in listed[:MOST_LISTED_TILES]]
     return tuple(sorted(kept, key=lambda alternative: (alternative.cycles is not None, alternative.cycles or 0)))
 
 

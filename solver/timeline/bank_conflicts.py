@@ -17,11 +17,11 @@ from ...ir.machine import Machine, Memory
 from ...ir.plan import Plan
 from ..cost.tile_walk import TileWalk, Work
 
-Place = tuple[str, int, int]
+BufferPlace = tuple[str, int, int]
 """Where a buffer is: memory, first address, bytes."""
 Bank = tuple[str, int]
 """A memory, and the number of one of its banks."""
-Shares = Sequence[Mapping[Bank, float]]
+BankShares = Sequence[Mapping[Bank, float]]
 """Of each tensor of an operator: the banks that hold it, each with its part of it."""
 
 
@@ -53,10 +53,10 @@ class BankConflicts:
 
     def __init__(self, machine: Machine) -> None:
         self._memories = {m.name: m for m in machine.memories}
-        self._shares: dict[Place, dict[Bank, float]] = {}
+        self._shares: dict[BufferPlace, dict[Bank, float]] = {}
         self._lost: dict[tuple[int, int], tuple[BankDemand, BankDemand, tuple[float, float]]] = {}
 
-    def operator(self, walk: TileWalk, places: Sequence[Sequence[Place]]) -> OperatorBanks:
+    def operator(self, walk: TileWalk, places: Sequence[Sequence[BufferPlace]]) -> OperatorBanks:
         """``places``: of each of the operator's tensors, where the versions of its buffer are; empty if not known."""
         versions = max(map(len, places), default=1)
         usual = walk.timings[max(range(len(walk.timings)), key=walk.timing.count)]
@@ -89,7 +89,7 @@ class BankConflicts:
             kept = min(kept, served / max(served, wanted))
         return kept
 
-    def _longer(self, runs: Sequence[Work], shares: Shares) -> float:
+    def _longer(self, runs: Sequence[Work], shares: BankShares) -> float:
         """By what part of the busy cycles runs take longer, since operands of each meet on banks."""
         busy = sum(run.busy for run in runs)
         if not busy:
@@ -100,7 +100,7 @@ class BankConflicts:
             extra += max(0.0, max(cycles, default=0.0) - run.busy)
         return extra / busy
 
-    def _demand(self, runs: Sequence[Work], shares: Shares) -> BankDemand:
+    def _demand(self, runs: Sequence[Work], shares: BankShares) -> BankDemand:
         rates: dict[Bank, float] = {}
         busy = max(1, sum(run.unlimited for run in runs))
         for run in runs:
@@ -108,7 +108,7 @@ class BankConflicts:
                 rates[bank] = rates.get(bank, 0.0) + load / busy
         return BankDemand(rates)
 
-    def _share(self, place: Place) -> dict[Bank, float]:
+    def _share(self, place: BufferPlace) -> dict[Bank, float]:
         """The banks that hold a buffer, each with its part of it."""
         if place not in self._shares:
             name, address, size = place
@@ -116,7 +116,7 @@ class BankConflicts:
         return self._shares[place]
 
 
-def _loads(run: Work, shares: Shares) -> dict[Bank, float]:
+def _loads(run: Work, shares: BankShares) -> dict[Bank, float]:
     """Bytes that a run puts on each bank; operands of which the place is not known are left out."""
     loads: dict[Bank, float] = {}
     for operand, served in run.traffic:
@@ -142,12 +142,12 @@ def _parts(memory: Memory, address: int, size: int) -> dict[int, float]:
     return parts
 
 
-def buffer_places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[Place, ...]]:
+def buffer_places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[BufferPlace, ...]]:
     """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core.
 
     Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
     """
-    places: dict[tuple[int, str, str], tuple[Place, ...]] = {}
+    places: dict[tuple[int, str, str], tuple[BufferPlace, ...]] = {}
     levels = machine.levels
     data_memories = {level.name for level in (levels.activations, levels.sums)}
     for b in plan.local:

@@ -21,7 +21,7 @@ from ..cost.transfers import Copies, SharedLoad
 from ..reduced_machine import extent
 from .bank_conflicts import bank_parts
 from .fair_sharing import RecordedRun
-from .link_sharing import Area, Horizon, Links, Queue, Reached, Space
+from .link_sharing import Area, DmaQueue, Horizon, Links, Reached, Space
 from .shared_buffers import Shared, Written, by_buffer, seen
 from .staging_queues import StagingQueues
 
@@ -61,7 +61,7 @@ class Movement:
         self._turns: dict[Transfer | WeightStream, BroadcastTurns] = {}
         self._fetched: deque[tuple[Area, Area, str]] = deque(maxlen=MOST_DELAYED)
         """Of the last fetches, in their order: where they go, the homes that they come from, and the engine."""
-        self._yielding: dict[Queue, dict[str, str | None]] = {}
+        self._yielding: dict[DmaQueue, dict[str, str | None]] = {}
         """The engines of a queue of DMA by name, and what :meth:`alone` says of each."""
         self._homes: dict[str, Box] = {}
         self._home_areas: dict[str, Area] = {}
@@ -157,7 +157,7 @@ class Movement:
             used.use(arrived, engine.name)
         self._fetched.append((area, home, engine.name))
 
-    def _delay(self, queue: Queue, since: float, cycles: float) -> None:
+    def _delay(self, queue: DmaQueue, since: float, cycles: float) -> None:
         """A queue of DMA has yielded bandwidth to cores: what it ends later than ``since`` ends so much later."""
         if queue not in self._yielding:
             exchange, homes = self.levels.exchange, (self.levels.home, self.levels.constants)
@@ -333,11 +333,11 @@ class Movement:
 
     def store(
         self, segment: int, cells: Sequence[Cell], name: str, ready: Callable[[Cell, Box], float], area: Area,
-        together: int, staging: StagingQueues,
+        simultaneous: int, staging: StagingQueues,
     ) -> None:  # fmt: skip
         """Bring each core's share of a result to shared memory, and from there to main memory if planned.
 
-        ``ready``: when a portion of a cell's share is there; ``together``: how many cores are that far at one time.
+        ``ready``: when a portion of a cell's share is there; ``simultaneous``: how many cores are that far at one time.
         ``staging``: the queues of a core, by which copies go that stop over in a staging memory.
         """
         owners = [(core, cell) for core, cell in enumerate(cells) if name in cell.owned]
@@ -356,7 +356,7 @@ class Movement:
             targets = [held for _, _, part in stored for held in self.holding(name, part)]
             begin = max(ready(writer, portion), *(shared.area.floor.seen_by(alone) for shared, _ in targets))
             from_cores = [core for core, _, _ in stored]
-            stop = self._write(name, writer.allocated(name), portion, begin, from_cores, together, area, staging)
+            stop = self._write(name, writer.allocated(name), portion, begin, from_cores, simultaneous, area, staging)
             area.use(stop, engine.name)
             for shared, box in by_buffer(targets):
                 shared.write(box, stop, alone)
@@ -368,7 +368,7 @@ class Movement:
                 self._stored.setdefault(name, []).append((shared.buffer.box, stop, alone))
 
     def _write(
-        self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], together: int, place: Area,
+        self, name: str, room: Box, portion: Box, begin: float, cores: Sequence[int], simultaneous: int, place: Area,
         staging: StagingQueues,
     ) -> float:  # fmt: skip
         """Copy a portion out of ``room`` in local memory, as all these cores do at once; when it has arrived."""
@@ -387,7 +387,7 @@ class Movement:
             # The last one to begin stands for all.
             start = max(ready, *(queue[core] for core in cores))
             done = self._carry(
-                engine, cores, ready, move, shared.buffer, way[0], place, len(cores), min(len(cores), together)
+                engine, cores, ready, move, shared.buffer, way[0], place, len(cores), min(len(cores), simultaneous)
             )
             if stopover is not None:
                 cycles = (done - start) / stopover.parts
@@ -400,7 +400,7 @@ class Movement:
 
     def _carry(
         self, engine: Engine, cores: Sequence[int], ready: float, move: CopyTime, buffer: SharedBuffer, level: Level,
-        place: Area, copies: int = 1, together: int | None = None, reached: Reached | None = None,
+        place: Area, copies: int = 1, simultaneous: int | None = None, reached: Reached | None = None,
     ) -> float:  # fmt: skip
         """When equal copies of ``cores`` are over that can be issued when ``ready``; their queues are left as they are.
 
@@ -412,9 +412,9 @@ class Movement:
         if self._durations is not None:
             stop = start + next(self._durations)
         else:
-            stop = self.links.body(start, move, buffer, copies, together, reached=reached)
+            stop = self.links.body(start, move, buffer, copies, simultaneous, reached=reached)
         if self.run is not None:
             banks = bank_parts(self._memories[level.name], place.low, place.high - place.low)
             queues = tuple((engine.name, core) for core in cores)
-            self.run.moved(queues, ready, free, stop, copies, move, banks, loads=together is None)
+            self.run.moved(queues, ready, free, stop, copies, move, banks, loads=simultaneous is None)
         return stop

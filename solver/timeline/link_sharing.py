@@ -17,15 +17,15 @@ REMEMBERED = 4096
 measured."""
 
 
-Queue = Literal["dma in", "dma out"]
+DmaQueue = Literal["dma in", "dma out"]
 """A queue of DMA, which yields bandwidth to others."""
 Reached = tuple[tuple[int, int], ...]
 """Bytes of a buffer, counted from its first: intervals, one for each copy."""
-Delay = Callable[[Queue, float, float], None]
+Delay = Callable[[DmaQueue, float, float], None]
 """Hears that a DMA queue is done later with all that it has left at a time, by so many cycles."""
 
 
-def _crossing(link: Link, homes: Collection[str]) -> tuple[Queue, ...]:
+def _crossing(link: Link, homes: Collection[str]) -> tuple[DmaQueue, ...]:
     """The DMA queues that cross a link, of memories with ``homes`` or of the shared one."""
     sides = {(link.direction == "read") == (name in homes) for name in link.memories}
     if link.direction == "both" or len(sides) > 1:
@@ -33,22 +33,22 @@ def _crossing(link: Link, homes: Collection[str]) -> tuple[Queue, ...]:
     return ("dma in",) if sides == {True} else ("dma out",)
 
 
-class _Load:
+class _LinkLoad:
     """The bandwidth of one link over time, in bytes a cycle: from ``times[i]`` on, ``rows[i]`` is what is left, and for
     each DMA queue that crosses the link, at its ``place`` and the next one, what it holds and what it works with."""
 
-    def __init__(self, rate: float, queues: Sequence[Queue]) -> None:
+    def __init__(self, rate: float, queues: Sequence[DmaQueue]) -> None:
         self.rate = rate
         self.times = [0.0]
         self.rows = [[rate, *[0.0] * (2 * len(queues))]]
-        self._place: dict[Queue, int] = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
-        self._others: dict[Queue | None, list[tuple[Queue, int]]] = {
+        self._place: dict[DmaQueue, int] = {queue: 1 + 2 * number for number, queue in enumerate(queues)}
+        self._others: dict[DmaQueue | None, list[tuple[DmaQueue, int]]] = {
             queue: [(other, place) for other, place in self._place.items() if other != queue]
             for queue in (*queues, None)
         }
 
     def carry(
-        self, start: float, size: float, limit: float, share: float, kept: float, queue: Queue | None
+        self, start: float, size: float, limit: float, share: float, kept: float, queue: DmaQueue | None
     ) -> _Carried:
         """Take up to ``limit`` bytes a cycle from ``start`` on, until ``size`` bytes are through.
 
@@ -61,7 +61,7 @@ class _Load:
             times[0] = 0.0
         share = min(share, limit)
         others = self._others[queue]
-        delays: list[tuple[Queue, float, float]] = []
+        delays: list[tuple[DmaQueue, float, float]] = []
         i = self._split(start)
         time, least = start, _LEAST * min(limit, self.rate)
         while True:
@@ -108,7 +108,7 @@ class _Load:
         return i + 1
 
 
-_Carried = tuple[float, list[tuple[Queue, float, float]]]
+_Carried = tuple[float, list[tuple[DmaQueue, float, float]]]
 """When the last byte is through, and what was taken from DMA: queue, since when, cycles of its work."""
 _LEAST = 1e-6
 """A smaller share of a link is none: what rounding leaves over."""
@@ -134,10 +134,10 @@ class Links:
         # Where DMA stands between the homes and the cores, it alone crosses their links.
         apart = homes if levels.has_exchange else set[str]()
         self._shares = {
-            link.name: _Shares(link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores)
+            link.name: _RateShares(link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores)
             for link in machine.links
         }
-        self._loads = {link.name: _Load(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links}
+        self._loads = {link.name: _LinkLoad(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links}
         copy, dma = (
             max((e.bytes_per_cycle for e in machine.engines if kind in e.classes), default=0)
             for kind in ("copy", "dma")
@@ -148,8 +148,8 @@ class Links:
             # Its banks are one more link, of both directions. Who asks for more of a bank gets more.
             served = bytes_served(memory, used.get(memory.name, 0))
             only_dma = memory.name in apart
-            self._shares[memory.name] = _Shares(served, 1) if only_dma else _Shares(served, cores, copy, dma)
-            self._loads[memory.name] = _Load(served, ("dma in", "dma out"))
+            self._shares[memory.name] = _RateShares(served, 1) if only_dma else _RateShares(served, cores, copy, dma)
+            self._loads[memory.name] = _LinkLoad(served, ("dma in", "dma out"))
 
     def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
         """How often as long the fullest bank takes for what moves at one time as all banks together would.
@@ -172,13 +172,13 @@ class Links:
 
     def body(
         self, start: float, transfer: CopyTime, buffer: SharedBuffer | None = None, copies: int = 1,
-        together: int | None = None, queue: Queue | None = None, reached: Reached | None = None,
+        simultaneous: int | None = None, queue: DmaQueue | None = None, reached: Reached | None = None,
     ) -> float:  # fmt: skip
         """When the last byte of ``copies`` equal transfers has moved; ``queue``: that of DMA, if it is no core's.
 
         They are from or to ``buffer``; without one, from or to all banks alike. ``reached``: what of it they and those
-        that run beside them move, all if not told. So many start ``together``; else it is not known how many others
-        run.
+        that run beside them move, all if not told. ``simultaneous``: how many start at one time; else it is not known
+        how many others run.
         """
         crossed = (
             *transfer.links,
@@ -189,7 +189,7 @@ class Links:
         stop = start + body
         for name, size in crossed:
             crossing = size * copies
-            share, kept = self._shares[name].rates(together, dma=queue is not None)
+            share, kept = self._shares[name].rates(simultaneous, dma=queue is not None)
             end, delays = self._loads[name].carry(start, crossing, crossing / body, share, kept, queue)
             stop = max(stop, end)
             for other, since, lost in delays:
@@ -198,7 +198,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class _Shares:
+class _RateShares:
     """How ``rate`` bytes a cycle are shared by so many ``others``, cores as a rule, and DMA: by what each asks for."""
 
     rate: float
@@ -206,10 +206,10 @@ class _Shares:
     core: float = 1.0
     dma: float = 1.0
 
-    def rates(self, together: int | None, *, dma: bool) -> tuple[float, float]:
-        """What a transfer has at least, or so many that start ``together``; and what DMA keeps beside it."""
-        total = (together or self.others) * self.core + self.dma
-        demand = together * self.core if together else self.dma if dma else self.core
+    def rates(self, simultaneous: int | None, *, dma: bool) -> tuple[float, float]:
+        """What a transfer has at least, or so many that are ``simultaneous``; and what DMA keeps beside it."""
+        total = (simultaneous or self.others) * self.core + self.dma
+        demand = simultaneous * self.core if simultaneous else self.dma if dma else self.core
         return self.rate * demand / total, self.rate * self.dma / total
 
 

@@ -41,7 +41,7 @@ from ...ir.semantics.portions import on_cores
 from ..cost.copy_time import bytes_served, slow_memories
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from ..reduced_machine import extent
-from .bank_conflicts import BankConflicts, OperatorBanks, Place, buffer_places
+from .bank_conflicts import BankConflicts, BufferPlace, OperatorBanks, buffer_places
 from .core_engines import CoreEngines, Lane, last_lane
 from .data_movement import Movement
 from .fair_sharing import BUSY, REPLAYS, RecordedRun, busiest, fair_durations
@@ -120,7 +120,7 @@ class _Simulation:
             row = self.cells.row(segment, planned.instance)
             cells = on_cores(row, self.plan.cell_cores[planned.segment], self.machine.cores)
             busiest = self.cells.busiest(segment, planned.instance)
-            step = RunningStep(planned.segment, cells, busiest, together=len(row))
+            step = RunningStep(planned.segment, cells, busiest, simultaneous=len(row))
             for position, name in enumerate(segment.ops):
                 if self.plan.barrier:
                     self._barrier()
@@ -179,7 +179,7 @@ class _Simulation:
         walk = self.walks.walk(op, segment.tile[op.name], step.cell) if op.name in step.cell.ops else None
         weights = step.weights.pop(op.name, None) or self._weights(step, slot, segment, op)
         if weights is not None:
-            step.together = min(step.together, weights.together)
+            step.simultaneous = min(step.simultaneous, weights.simultaneous)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
         loaded = [b.name for b in opening if b.use == data and b.name not in results]
         loaded += [name for name, first in self._loaded_aliases(step.segment).items() if first == position]
@@ -192,7 +192,9 @@ class _Simulation:
             start, stop = self._tiles(step, op, walk, weights, scratch, segment.tile[op.name].depth)
         if op.output in step.local:
             ready, area = partial(self._computed, step, op.output), step.local[op.output]
-            self.movement.store(step.segment, step.cells, op.output, ready, area, step.together, self.engines.staging)
+            self.movement.store(
+                step.segment, step.cells, op.output, ready, area, step.simultaneous, self.engines.staging
+            )
         return start, stop
 
     def _weights(self, step: RunningStep, slot: int, segment: Segment, op: Op) -> WeightBuffer | None:
@@ -383,7 +385,7 @@ class _Simulation:
         key = (step.segment, op.name, id(walk))
         if key not in self._banks:
             whole = {name: parent for parent, names in self._inside(step.segment).items() for name in names}
-            places: list[tuple[Place, ...]] = []
+            places: list[tuple[BufferPlace, ...]] = []
             for name in tensor_names(op):
                 data = self._places.get((step.segment, "", whole.get(name, name)))
                 places.append(data or self._places.get((step.segment, op.name, name), ()))

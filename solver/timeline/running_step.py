@@ -30,7 +30,7 @@ class RunningStep:
     """Of the buffers for sums and weights whose life has begun, by operator and name."""
     weights: dict[str, WeightBuffer] = field(default_factory=dict[str, WeightBuffer])
     """By operator, if some of its weights have been prefetched and its slot has not begun."""
-    together: int = 1
+    simultaneous: int = 1
     """How many cores are at the same point at one time: those that wait for the same weights."""
 
     def loaded_into(self, op: Op) -> tuple[str, ...]:

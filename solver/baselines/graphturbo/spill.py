@@ -43,7 +43,7 @@ from ...residency.problem import ResidencyProblem
 ADDRESSED_SINGLY = 200_000
 """Addresses that are given, again and again, while one is spilled at a time. Chosen, not measured."""
 
-Span = tuple[int, int, int]
+SlotSpan = tuple[int, int, int]
 """First slot, the slot after the last, bytes."""
 
 
@@ -62,8 +62,8 @@ class _Candidate:
 
     intermediate: int | None
     item: int | None
-    resident: tuple[Span, ...]
-    spilled: tuple[Span, ...]
+    resident: tuple[SlotSpan, ...]
+    spilled: tuple[SlotSpan, ...]
 
     @cached_property
     def hull(self) -> tuple[int, int]:
@@ -129,7 +129,7 @@ class _Search:
 
     def _candidates(self) -> Iterator[_Candidate]:
         problem = self.problem
-        reads: dict[int, list[Span]] = {}
+        reads: dict[int, list[SlotSpan]] = {}
         for i, item in enumerate(problem.items):
             if item.intermediate is not None and problem.intermediates[item.intermediate].may_be_resident:
                 at_use = [use.slot for use in item.uses]
@@ -211,9 +211,9 @@ class _Search:
             assert self.spilled > before, "nothing that can leave is in the way of what has no address"
 
 
-def _spans(problem: ResidencyProblem, i: int, sources: Sequence[Source]) -> tuple[Span, ...]:
+def _spans(problem: ResidencyProblem, i: int, sources: Sequence[Source]) -> tuple[SlotSpan, ...]:
     """What item ``i`` occupies: a fetch and the uses that it is retained for are one span."""
-    spans: list[Span] = []
+    spans: list[SlotSpan] = []
     for k, source in enumerate(sources):
         for first, stop, size in source_effect(problem, i, k, source).held:
             begin = spans.pop()[0] if source is NoFetch.RETAINED else first

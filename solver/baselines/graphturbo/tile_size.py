@@ -7,8 +7,8 @@ weights fit (where that is not enough, the reduction is cut), and with the loops
 private buffers fit. Only where two loops are not enough are more of them cut.
 
 An extent with few divisors, as a large prime, would end in tiles of one element. Where the rule of the paper comes to
-more than ``MOST_TILES`` tiles, extents are cut into 2, 3, 4, 6, 8, 12, ... nearly equal parts instead: what fits is
-then at most about one and a half times as large as what is taken.
+more than ``MOST_TILES_OF_OPERATOR`` tiles, extents are cut into 2, 3, 4, 6, 8, 12, ... nearly equal parts instead: what
+fits is then at most about one and a half times as large as what is taken.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...cost.smallest_tile import idle_tile, smallest_tile, smallest_tile_bytes
 from ...tiling.candidates import column_dims, largest
 from .binding import divisors
 
-MOST_TILES = 1 << 16
+MOST_TILES_OF_OPERATOR = 1 << 16
 """Of an operator in all of its different cells, parts of its reduction included, by divisors alone. Chosen, so that no
 published network comes near on its machine: the search for a tile, the prediction and the lowering look at each."""
 VERSIONS = (2, 1)
@@ -61,7 +61,7 @@ class CutRule:
     most: float
 
 
-PUBLISHED = CutRule(_divisors, MOST_TILES)
+PUBLISHED = CutRule(_divisors, MOST_TILES_OF_OPERATOR)
 UNEVEN = CutRule(_uneven, inf)
 
 

@@ -222,7 +222,7 @@ def circular_buffer(
         if orders.setdefault(part, order) != order or len(set(order)) < len(order) or len(order) > MOST_WEIGHT_CHUNKS:
             return None
         timings.append(np.append(starts, walk.length))
-    if not _together(timings):
+    if not _in_step(timings):
         return None
     fetches = sorted(
         (
@@ -264,7 +264,7 @@ def _pieces(walk: StationaryWalk, most: int) -> tuple[list[Box], Int]:
         starts = starts[firsts]
 
 
-def _together(timings: list[Int]) -> bool:
+def _in_step(timings: list[Int]) -> bool:
     """Whether all cores begin each position at the same step of the walk, or have ended by then.
 
     Of each core, where its positions begin, and where its walk ends.

@@ -11,7 +11,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Memory
 from girih.ir.plan import LocalBuffer, Segment, Solved, Split
 from girih.ir.semantics.cell import Cells
-from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing, together
+from girih.solver.banks.placement import LocalOverflow, LocalPlaces, Placing, total_answer
 from girih.solver.banks.problem import BufferRequest
 from girih.solver.banks.solve import Placement, PlacementOverflow
 from girih.solver.cost.tile_walk import TileWalks
@@ -159,11 +159,11 @@ def test_independent_answers_are_as_good_as_the_worst_and_cost_their_sum() -> No
         Solved("banks:L1", "optimal", 3.0, 3.0, "conflicts"),
         Solved("banks:L1", "feasible", 8.0, 5.0, "conflicts"),
     )
-    assert together("banks", []) is None
-    assert together("banks", [optimal]) == replace(optimal, model="banks")
+    assert total_answer("banks", []) is None
+    assert total_answer("banks", [optimal]) == replace(optimal, model="banks")
     for pair in ([optimal, feasible], [feasible, optimal]):
-        assert together("banks", pair) == Solved("banks", "feasible", 11.0, 8.0, "conflicts")
+        assert total_answer("banks", pair) == Solved("banks", "feasible", 11.0, 8.0, "conflicts")
     unbounded = replace(feasible, bound=None)
-    assert together("banks", [optimal, unbounded]) == Solved("banks", "feasible", 11.0, None, "conflicts")
+    assert total_answer("banks", [optimal, unbounded]) == Solved("banks", "feasible", 11.0, None, "conflicts")
     unknown = Solved("banks:L1", "unknown", None, 2.0, "conflicts")
-    assert together("banks", [optimal, unknown, feasible]) == Solved("banks", "unknown", None, 10.0, "conflicts")
+    assert total_answer("banks", [optimal, unknown, feasible]) == Solved("banks", "unknown", None, 10.0, "conflicts")

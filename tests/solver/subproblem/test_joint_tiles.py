@@ -88,7 +88,7 @@ def test_what_is_chosen_together_is_better_than_what_is_chosen_alone(block: tupl
 
 def test_it_is_as_good_as_all_combinations(block: tuple[Case, Segment], monkeypatch: pytest.MonkeyPatch) -> None:
     setup, segment = block
-    monkeypatch.setattr(tile_descent, "MOST_TILES", 4)
+    monkeypatch.setattr(tile_descent, "MOST_TRIED_TILES", 4)
     candidates = setup.descents().candidates(setup.tiler, segment, {})
     ways = product(*([own.tile, *(choice.tile for choice in others)] for own, others in candidates))
     judged = (setup.subproblem.builder.on_cores(replace(segment, tiles=tiles), 1, range(3)) for tiles in ways)

@@ -11,13 +11,13 @@ from girih.ir.load_machine import load_machine
 from girih.ir.plan import SharedBuffer
 from girih.solver.cost.copy_time import CopyTime
 from girih.solver.timeline import link_sharing
-from girih.solver.timeline.link_sharing import Horizon, Links, Queue, Reached
+from girih.solver.timeline.link_sharing import DmaQueue, Horizon, Links, Reached
 from tests.support.machines import kinds_of
 
 TINY = load_machine("tiny")
 
 
-def links(rate: float, delays: list[tuple[Queue, float, float]] | None = None) -> Links:
+def links(rate: float, delays: list[tuple[DmaQueue, float, float]] | None = None) -> Links:
     """Links of equal rates; ``delays`` hears of the delays of DMA."""
     machine = replace(TINY, links=tuple(replace(link, bytes_per_cycle=rate) for link in TINY.links))
     return Links(machine, lambda *delay: delays.append(delay) if delays is not None else None, {})
@@ -51,29 +51,29 @@ def test_the_load_of_a_link_is_forgotten_but_for_the_last_changes(monkeypatch: p
 
 def test_dma_that_runs_ahead_yields_to_stores_of_cores() -> None:
     # Two cores store 60 bytes each at up to 6 a cycle, beside a fetch of 6 a cycle: of 9, each gets 3.
-    delays: list[tuple[Queue, float, float]] = []
+    delays: list[tuple[DmaQueue, float, float]] = []
     shared = links(9.0, delays)
     assert shared.body(0.0, transfer(6, 600, "llb-write"), queue="dma in") == 100.0
-    assert shared.body(10.0, transfer(6, 60, "llb-write"), copies=2, together=2) == 30.0
+    assert shared.body(10.0, transfer(6, 60, "llb-write"), copies=2, simultaneous=2) == 30.0
     # The fetch did 3 of 6 bytes a cycle for 20 cycles.
     assert delays == [("dma in", 10.0, 10.0)]
     # If only one at a time is that far, it gets 4.5 of 9, and the fetch loses a quarter of its 6.
     delays.clear()
-    assert shared.body(40.0, transfer(6, 60, "llb-write"), copies=2, together=1) == pytest.approx(40 + 120 / 4.5)
+    assert shared.body(40.0, transfer(6, 60, "llb-write"), copies=2, simultaneous=1) == pytest.approx(40 + 120 / 4.5)
     assert delays == [("dma in", 40.0, pytest.approx(120 / 4.5 / 4))]
 
 
 def test_stores_of_cores_do_not_keep_dma_from_its_share() -> None:
-    delays: list[tuple[Queue, float, float]] = []
+    delays: list[tuple[DmaQueue, float, float]] = []
     shared = links(9.0, delays)
-    assert shared.body(0.0, transfer(6, 90, "llb-write"), copies=2, together=2) == 20.0
+    assert shared.body(0.0, transfer(6, 90, "llb-write"), copies=2, simultaneous=2) == 20.0
     assert shared.body(0.0, transfer(6, 120, "llb-write"), queue="dma in") == 30.0
     assert delays == []
 
 
 def test_dma_keeps_its_share_while_cores_load_for_themselves() -> None:
     # Two cores load 80 bytes each at up to 8 a cycle, beside a fetch of 2 a cycle, which is less than a third of 8.
-    delays: list[tuple[Queue, float, float]] = []
+    delays: list[tuple[DmaQueue, float, float]] = []
     shared = links(8.0, delays)
     assert shared.body(0.0, transfer(2, 200, "llb-read"), queue="dma out") == 100.0
     assert shared.body(0.0, transfer(8, 60, "llb-read")) == 10.0
@@ -90,7 +90,7 @@ def test_cores_share_a_port_that_main_memory_has_with_the_shared_one() -> None:
 
 
 def test_fetches_and_spills_share_main_memory() -> None:
-    delays: list[tuple[Queue, float, float]] = []
+    delays: list[tuple[DmaQueue, float, float]] = []
     shared = links(8.0, delays)
     assert shared.body(0.0, transfer(8, 800), queue="dma in") == 100.0
     assert shared.body(20.0, transfer(8, 80), queue="dma out") == 40.0
