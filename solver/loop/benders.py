@@ -35,7 +35,7 @@ MOST_CUTS = 64
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SegmentationAttempt:
     """A segmentation, and the plan that came of it; ``None`` if it was tried before."""
 
     segmentation: Segmentation
@@ -72,7 +72,7 @@ class Decomposition:
         finally:
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
 
-    def iteration(self, iteration: Iteration) -> Attempt | None:
+    def iteration(self, iteration: Iteration) -> SegmentationAttempt | None:
         """From segmentation down to a plan, again after each infeasibility.
 
         ``None`` if the search is over or there were too many. Raises :class:`~girih.ir.errors.InfeasibleError` if no
@@ -83,11 +83,11 @@ class Decomposition:
                 return None
             segmentation = self._segmentation(iteration)
             if segmentation.segments in self._tried:
-                return Attempt(segmentation, None)
+                return SegmentationAttempt(segmentation, None)
             answer = self.evaluate(segmentation.segments, iteration, segmentation)
             if isinstance(answer, EvaluatedPlan):
                 self._tried.add(segmentation.segments)
-                return Attempt(segmentation, answer)
+                return SegmentationAttempt(segmentation, answer)
             self._exclude(segmentation.segments[answer.segment], answer)
         return None
 
@@ -122,7 +122,7 @@ class Decomposition:
             what = f"{segment.ops[0]} .. {segment.ops[-1]} not like this: {infeasibility.message}"
             self.record.cut("segmentation", what)
 
-    def learn(self, attempt: Attempt) -> None:
+    def learn(self, attempt: SegmentationAttempt) -> None:
         """Optimality cuts."""
         if attempt.evaluated is None or "learned-costs" in self.subproblem.options.disabled:
             return

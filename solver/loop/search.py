@@ -67,7 +67,7 @@ from .precheck import check_smallest, unproven
 from .referee import Referee
 from .single_operators import plan_single_operators
 from .smaller_memories import SmallerMemories, WholeMachine
-from .spending import Rates, Spending
+from .spending import Spending, WorkCounters
 
 LESS_MEMORY_SECONDS = 5.0
 """What a search for less memory may take, counted, beyond the first iterations of its rounds; chosen, so that many of
@@ -149,14 +149,14 @@ class _Search:
         candidates = Candidates(graph, machine, disabled=options.disabled)
         self.master = Master(graph, machine, candidates, options.seed, live, workers)
         self.decomposition = Decomposition(self.master, self.subproblem, incumbent)
-        rates = Rates(
+        counters = WorkCounters(
             roots=lambda: candidates.priced_roots,
             columns=lambda: candidates.priced_count,
             built=lambda: self.subproblem.built,
             repredicted=lambda: self.subproblem.repredicted,
             predicted_operators=lambda: self.subproblem.predicted,
         )
-        self.spending = Spending(self.record, rates, options.timeout)
+        self.spending = Spending(self.record, counters, options.timeout)
         self._rounds = rounds
         self._round = searching(rounds)
         self._searched = False

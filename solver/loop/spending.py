@@ -50,7 +50,7 @@ COUNTED_PREDICTION = 0.0035
 
 
 @dataclass(frozen=True)
-class Rates:
+class WorkCounters:
     """What is counted, each as a function that tells how many there were so far.
 
     ``roots`` and ``columns``: priced by segmentation; ``built``: plans; ``repredicted``: plans that were only predicted
@@ -78,9 +78,9 @@ class Spending:
     any kind. The first iteration with searches, or with longer ones, may cost more than that.
     """
 
-    def __init__(self, record: Record, rates: Rates, timeout: float) -> None:
+    def __init__(self, record: Record, counters: WorkCounters, timeout: float) -> None:
         self._record = record
-        self._rates = rates
+        self._counters = counters
         self._timeout = timeout
         self._elsewhere = 0.0
         self._most: dict[str, float] = {}
@@ -90,7 +90,7 @@ class Spending:
     @property
     def spent(self) -> float:
         """Seconds, counted."""
-        return self._rates.seconds(self._record) + self._elsewhere
+        return self._counters.seconds(self._record) + self._elsewhere
 
     def pays(self, kind: str) -> bool:
         """Whether the timeout pays for another step of a kind; after a refusal it pays for nothing more."""

@@ -53,10 +53,10 @@ def with_order(
     began = time.perf_counter()
     try:
         candidates = _candidates(planned, rival, graph, options, tasks)
-        attempt = _attempt(plan, *candidates[0], options, judge, workers)
+        attempt = _order_attempt(plan, *candidates[0], options, judge, workers)
         if not attempt.gained and len(candidates) > 1 and not attempt.ordering.interrupted:
             # The rival is no better when simulated. The plan is not simulated again.
-            attempt = _attempt(attempt.best, *candidates[1], options, judge, workers)
+            attempt = _order_attempt(attempt.best, *candidates[1], options, judge, workers)
     except KeyboardInterrupt:
         return replace(planned, log=replace(log, status="interrupted", unpaid=()))
     ordering, best, of_first = attempt.ordering, attempt.best, ""
@@ -91,7 +91,7 @@ def with_order(
 
 
 @dataclass(frozen=True)
-class _Attempt:
+class _OrderAttempt:
     """An order for the queues of a candidate; with it, the candidate is the ``best`` plan if it takes ``gained`` cycles
     fewer than the best before, which otherwise stays the best (0)."""
 
@@ -101,14 +101,14 @@ class _Attempt:
     gained: int
 
 
-def _attempt(
+def _order_attempt(
     best: Plan, candidate: Plan, hint: ListSchedules, options: Options, judge: Judge | None, workers: Workers | None
-) -> _Attempt:
+) -> _OrderAttempt:
     """Search an order for the candidate from its list schedules on, and compare it with the best plan."""
     seconds = min(LONGEST, SHARE * options.timeout)
     ordering = order_queues(hint, seconds=seconds, seed=options.seed, disabled=options.disabled, workers=workers)
     better, gained = _better(best, ordered_plan(candidate, hint.problem.tasks, ordering), ordering, judge)
-    return _Attempt(candidate, ordering, better, gained)
+    return _OrderAttempt(candidate, ordering, better, gained)
 
 
 def _better_of(best: Plan, first: Plan, graph: Graph, options: Options, judge: Judge | None) -> tuple[Plan, str]:

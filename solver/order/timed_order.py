@@ -18,7 +18,7 @@ from .model import Window
 
 
 @dataclass(frozen=True)
-class Timing:
+class OrderTiming:
     """Tasks in an order, in cycles: when each starts and stops, when links are free after each, and the longest path
     through them, from the begin of all to the end of all."""
 
@@ -113,7 +113,7 @@ class TimedOrder:
             tuple(ceil(self._start[t]) for t in tasks),
         )
 
-    def _timing(self, places: range, tasks: Sequence[int]) -> Timing:
+    def _timing(self, places: range, tasks: Sequence[int]) -> OrderTiming:
         """What tasks of these places take in this order; times before them are right."""
         problem, queue, rates = self._problem, self._problem.queue, self._problem.tasks.link_rates
         links = list(self._link_free[places.start])
@@ -144,9 +144,9 @@ class TimedOrder:
             cycles = max(cycles, free[number] + self._rest_of_queue(number, last))
         for link, rest in enumerate(self._link_tail[places.stop]):
             cycles = max(cycles, links[link] + rest)
-        return Timing(starts, stops, free_links, cycles)
+        return OrderTiming(starts, stops, free_links, cycles)
 
-    def _put(self, places: range, tasks: Sequence[int], timing: Timing) -> None:
+    def _put(self, places: range, tasks: Sequence[int], timing: OrderTiming) -> None:
         """These tasks at these places, at these times."""
         queues: dict[int, list[int]] = {}
         for place, task, start, stop, links in zip(

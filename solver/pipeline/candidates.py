@@ -16,7 +16,7 @@ SCRATCH_DEPTHS = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True)
-class Degrees:
+class DegreeCandidate:
     """Versions of scratch and of weights, and the bytes of all of them."""
 
     scratch: int
@@ -24,7 +24,9 @@ class Degrees:
     bytes: int
 
 
-def degrees(machine: Machine, footprint: Footprint, held: int, disabled: Disabled = ALL_ON) -> Iterator[Degrees]:
+def degrees(
+    machine: Machine, footprint: Footprint, held: int, disabled: Disabled = ALL_ON
+) -> Iterator[DegreeCandidate]:
     """All degrees that fit. The vector operator before holds ``held`` bytes of scratch.
 
     The two operators overlap only if their buffers lie apart, as their evaluation assumes: degrees of scratch for
@@ -41,7 +43,7 @@ def degrees(machine: Machine, footprint: Footprint, held: int, disabled: Disable
     if footprint.weights and not single:
         weights = _fitting(WEIGHT_DEPTHS, footprint.weights, machine.levels.weights.capacity)
     for s, w in product(scratch, weights):
-        yield Degrees(s, w, footprint.scratch.total(s) + w * footprint.weights)
+        yield DegreeCandidate(s, w, footprint.scratch.total(s) + w * footprint.weights)
 
 
 def _fitting(depths: tuple[int, ...], version: int, room: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from ..cost.equivalence import structural_class
 from ..cost.local_buffers import round_up, scratch_bytes, targets, weight_size
 from ..cost.tile_walk import TileWalk, TileWalks
 from ..switches import ALL_ON, Disabled
-from .candidates import Degrees, degrees
+from .candidates import DegreeCandidate, degrees
 from .model import walk_cycles
 from .problem import NO_PRECEDING_WORK, Footprint, PrecedingWork
 
@@ -48,7 +48,7 @@ class PipelinedLoop:
 class _Best:
     """The degrees, and the cycles of the walk with them."""
 
-    degrees: Degrees
+    degrees: DegreeCandidate
     cycles: int
 
 
@@ -161,7 +161,7 @@ class Pipelines:
     def _solve(
         self, walk: TileWalk, loads: dict[int, int], footprint: Footprint, preceding: PrecedingWork, held: int
     ) -> _Best:
-        def cycles(d: Degrees) -> int:
+        def cycles(d: DegreeCandidate) -> int:
             return walk_cycles(walk, self.machine, loads, d.scratch, d.weights, preceding)
 
         versioned = footprint if walk.weights else replace(footprint, weights=0)

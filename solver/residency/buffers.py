@@ -14,9 +14,9 @@ from ..banks.problem import BufferRequest
 from ..banks.solve import Placement, PlacementOverflow, place
 from ..cpsat.backend import Budget
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint, thinned
-from .decisions import Decisions, NoFetch, Source, Timing
+from .decisions import Decisions, NoFetch, ResidencyTiming, Source
 from .evaluation import evaluate_decisions
-from .homes import Accesses, Homes, Place, place_homes
+from .homes import AddressFinder, HomeAccesses, Homes, place_homes
 from .neighbourhood import ResidencyIncumbent
 from .problem import ResidencyProblem
 from .repair import MovableRequest, repair
@@ -69,7 +69,7 @@ class Residency:
     requests: tuple[BufferRequest, ...]
     request_of: tuple[int, ...]
     solved: Solved
-    timing: Timing
+    timing: ResidencyTiming
     effort: Effort = NO_EFFORT
 
     @property
@@ -140,7 +140,7 @@ def program_order(planned: Sequence[PlannedBuffer]) -> list[int]:
 
 def main_buffers(
     graph: Graph, machine: Machine, problem: ResidencyProblem, decisions: Decisions, planned: Sequence[PlannedBuffer],
-    place: Place,
+    place: AddressFinder,
 ) -> Homes:  # fmt: skip
     """The buffers in main memory, that of each spilled intermediate included.
 
@@ -148,7 +148,7 @@ def main_buffers(
     """
     tensors = zip(problem.intermediates, decisions.resident, strict=True)
     spilled = (tensor.block.tensor for tensor, resident in tensors if not resident)
-    accesses = Accesses(dict(problem.host_slots))
+    accesses = HomeAccesses(dict(problem.host_slots))
     for buffer in planned:
         # What is stored is written in its first slot alone.
         if buffer.fetch or buffer.store:

@@ -36,7 +36,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Timing:
+class ResidencyTiming:
     """In cycles: ``begin`` of each slot and of what follows the last, the ``end`` of everything, and the ``traffic`` of
     the link."""
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .decisions import Decisions, NoFetch, Source, Timing
+from .decisions import Decisions, NoFetch, ResidencyTiming, Source
 from .problem import ResidencyProblem
 
 
@@ -33,7 +33,7 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fetch:
+class ItemFetch:
     """A transfer of ``cycles`` for use ``k`` of item ``i`` in slot ``use``; it ends ``remaining`` cycles before the
     slot's end at the latest."""
 
@@ -59,11 +59,11 @@ class CircularTransfer:
     remaining: int
 
 
-def fetch_of(problem: ResidencyProblem, i: int, k: int) -> Fetch:
+def fetch_of(problem: ResidencyProblem, i: int, k: int) -> ItemFetch:
     """The fetch for use ``k`` of item ``i``."""
     item = problem.items[i]
     use = item.uses[k]
-    return Fetch(use.slot, i, k, item.cycles, problem.remaining(item, use))
+    return ItemFetch(use.slot, i, k, item.cycles, problem.remaining(item, use))
 
 
 def circular_transfer(problem: ResidencyProblem, operand: tuple[str, int], option: int) -> CircularTransfer:
@@ -149,10 +149,10 @@ def circular_transfers(problem: ResidencyProblem, decisions: Decisions) -> list[
     return circular
 
 
-def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timing:
+def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> ResidencyTiming:
     """What the decisions cost."""
     stores, circular = stored_cycles(problem, decisions.resident), circular_transfers(problem, decisions)
-    issued: list[list[Fetch]] = [[] for _ in problem.cycles]
+    issued: list[list[ItemFetch]] = [[] for _ in problem.cycles]
     for i, row in enumerate(decisions.source):
         for k, source in enumerate(row):
             if not isinstance(source, NoFetch):
@@ -174,4 +174,4 @@ def evaluate_decisions(problem: ResidencyProblem, decisions: Decisions) -> Timin
             traffic += transfer.cycles
         begin.append(max(begin[s] + cycles, least[s]))
     end = max(link, begin[-1]) + stores[-1]
-    return Timing(tuple(begin), end, traffic + stores[-1])
+    return ResidencyTiming(tuple(begin), end, traffic + stores[-1])

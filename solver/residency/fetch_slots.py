@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .decisions import Decisions, NoFetch
-from .evaluation import Fetch, circular_transfers, effects, fetch_of, held_bytes, stored_cycles
+from .evaluation import ItemFetch, circular_transfers, effects, fetch_of, held_bytes, stored_cycles
 from .problem import ResidencyProblem
 
 PASSED_OVER = (0, 9)
@@ -53,7 +53,7 @@ class _Play:
         problem = self.problem
         stores, circular = stored_cycles(problem, self.decided.resident), circular_transfers(problem, self.decided)
         coming = self._coming()
-        waiting: list[tuple[tuple[int, int, int], Fetch]] = []
+        waiting: list[tuple[tuple[int, int, int], ItemFetch]] = []
         begin = 0
         for s, cycles in enumerate(problem.cycles):
             for fetch in coming.get(s, ()):
@@ -67,7 +67,7 @@ class _Play:
                 end = max(end, self.link + transfer.before + cycles, self.link + moved + transfer.remaining)
             # The link is idle after the last chunk of a circular buffer, and late chunks delay the slot.
             last = end - moved - min((transfer.remaining for transfer in circular[s]), default=0)
-            passed: list[Fetch] = []
+            passed: list[ItemFetch] = []
             while waiting and self.link < last and len(passed) <= passed_over:
                 fetch = heappop(waiting)[1]
                 fits = bool((self.free[s : fetch.use] >= problem.items[fetch.i].bytes).all())
@@ -81,15 +81,15 @@ class _Play:
             begin = end
         return replace(self.decided, source=tuple(tuple(row) for row in self.source))
 
-    def _issue(self, slot: int, fetch: Fetch) -> None:
+    def _issue(self, slot: int, fetch: ItemFetch) -> None:
         self.link += fetch.cycles
         self.source[fetch.i][fetch.k] = slot
         self.free[slot : fetch.use] -= self.problem.items[fetch.i].bytes
         self.least[fetch.use] = max(self.least[fetch.use], self.link + fetch.remaining)
 
-    def _coming(self) -> dict[int, list[Fetch]]:
+    def _coming(self) -> dict[int, list[ItemFetch]]:
         """All fetches, by the first slot in which they can be issued."""
-        coming: defaultdict[int, list[Fetch]] = defaultdict(list)
+        coming: defaultdict[int, list[ItemFetch]] = defaultdict(list)
         for i, (item, row) in enumerate(zip(self.problem.items, self.decided.source, strict=True)):
             for k, source in enumerate(row):
                 if not isinstance(source, NoFetch):

@@ -25,7 +25,7 @@ from ..banks.solve import Placement, PlacementOverflow
 from ..cost.local_buffers import is_streamed, lifetimes, round_up
 from ..effort import NO_EFFORT, Effort, InfeasibleSearchError
 
-Place = Callable[[tuple[BufferRequest, ...], Memory], Placement | PlacementOverflow]
+AddressFinder = Callable[[tuple[BufferRequest, ...], Memory], Placement | PlacementOverflow]
 """Finds an address for each request."""
 
 
@@ -51,7 +51,7 @@ class HomesOverflowError(InfeasibleSearchError):
 
 
 @dataclass
-class Accesses:
+class HomeAccesses:
     """The first and the last slot in which each tensor is written or read in main memory."""
 
     spans: dict[str, tuple[int, int]]
@@ -64,7 +64,7 @@ class Accesses:
 
 def place_homes(
     graph: Graph, machine: Machine, names: Iterable[str], spans: Mapping[str, tuple[int, int]], ops: Sequence[str],
-    place: Place,
+    place: AddressFinder,
 ) -> Homes:  # fmt: skip
     """Homes of the named tensors, in the order of the graph's tensors.
 
@@ -93,7 +93,7 @@ def place_homes(
 
 def _sharing(
     graph: Graph, machine: Machine, buffers: Sequence[SharedBuffer], spans: Mapping[str, tuple[int, int]],
-    ops: Sequence[str], place: Place,
+    ops: Sequence[str], place: AddressFinder,
 ) -> Homes:  # fmt: skip
     """The homes in main memory by their lives."""
     memory = machine.levels.home.memory
@@ -150,14 +150,14 @@ def _refusal(
 
 
 def homes_without_exchange(
-    graph: Graph, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step], place: Place
+    graph: Graph, machine: Machine, segments: Sequence[Segment], steps: Sequence[Step], place: AddressFinder
 ) -> Homes:
     """Homes where cores load from main memory: of each port and each tensor that crosses segments.
 
     Raises :class:`HomesOverflowError` if main memory is too small.
     """
     names = {*graph.input_tensors, *graph.output_tensors}
-    accesses = Accesses({})
+    accesses = HomeAccesses({})
     # By segment: its tensors in main memory, each with the positions of its accesses.
     touched = [tuple(_touched(graph, segment)) for segment in segments]
     ops: list[str] = []

@@ -18,7 +18,7 @@ from ..cpsat.backend import Budget, Solution, Watch, solve
 from ..effort import NO_EFFORT, Effort, SearchPoint, later, thinned
 from ..switches import ALL_ON, Disabled
 from .bound import lower_bound
-from .decisions import Decisions, Timing
+from .decisions import Decisions, ResidencyTiming
 from .evaluation import evaluate_decisions
 from .fetch_slots import PASSED_OVER, with_fetch_slots
 from .model import ResidencyModel
@@ -52,7 +52,7 @@ class ResidencyIncumbent:
     """The best decisions known, what they cost, and what is proven."""
 
     decisions: Decisions
-    timing: Timing
+    timing: ResidencyTiming
     status: str
     bound: float
     effort: Effort = NO_EFFORT

@@ -173,7 +173,7 @@ class ResidencyProblem:
 
 
 @dataclass
-class _Accesses:
+class _TensorAccesses:
     """What the steps read and write of one tensor: slots, and boxes or walks of the stationary operand."""
 
     reads: list[tuple[int, Box]] = field(default_factory=list[tuple[int, Box]])
@@ -196,9 +196,11 @@ def residency_problem(
     return builder.problem(accesses, slot_ops)
 
 
-def _accesses(graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Sequence[Step]) -> dict[str, _Accesses]:
+def _accesses(
+    graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Sequence[Step]
+) -> dict[str, _TensorAccesses]:
     """By tensor, in the order of the graph."""
-    accesses = {t.name: _Accesses() for t in graph.tensors}
+    accesses = {t.name: _TensorAccesses() for t in graph.tensors}
     walks = StationaryWalks(graph, cells)
     base = 0
     for step in steps:
@@ -229,7 +231,7 @@ def _accesses(graph: Graph, cells: Cells, segments: Sequence[Segment], steps: Se
     return accesses
 
 
-def _streamed_bytes(graph: Graph, accesses: dict[str, _Accesses]) -> list[int]:
+def _streamed_bytes(graph: Graph, accesses: dict[str, _TensorAccesses]) -> list[int]:
     """Bytes of each operand in each slot that streams it."""
     sizes: list[int] = []
     for name, of_tensor in accesses.items():
@@ -261,7 +263,7 @@ class _Builder:
         self.intermediates: list[Intermediate] = []
         self.circular: dict[tuple[str, int], tuple[CircularBuffer, ...]] = {}
 
-    def add(self, name: str, accesses: _Accesses) -> None:
+    def add(self, name: str, accesses: _TensorAccesses) -> None:
         if name in self.graph.constant_names or name in self.graph.input_tensors or accesses.host_writes:
             ready = max(accesses.host_writes, default=-1) + 1
             for box, slots in self._read_blocks(name, accesses.reads):
@@ -328,7 +330,7 @@ class _Builder:
         )
         return tuple(dict.fromkeys(useful))
 
-    def _add_intermediates(self, name: str, accesses: _Accesses) -> None:
+    def _add_intermediates(self, name: str, accesses: _TensorAccesses) -> None:
         """A result: its finest partition, or a block for each group of writes and reads that overlap."""
         stored = name in self.graph.output_tensors or bool(accesses.host_reads)
         written, read = ([box for _, box in slot_boxes] for slot_boxes in (accesses.writes, accesses.reads))
@@ -356,7 +358,7 @@ class _Builder:
                 number = len(self.intermediates) - 1
                 self.items.append(FetchItem((self.block(name, need),), self.uses(slots), ready, intermediate=number))
 
-    def problem(self, accesses: dict[str, _Accesses], slot_ops: tuple[str, ...]) -> ResidencyProblem:
+    def problem(self, accesses: dict[str, _TensorAccesses], slot_ops: tuple[str, ...]) -> ResidencyProblem:
         """The problem of all that was added."""
         ports = self.graph.input_tensors | self.graph.output_tensors
         main_tensors = tuple(

@@ -46,7 +46,7 @@ from math import floor
 
 from ..cpsat.backend import Expr, Model, Var, total, weighted
 from .inter_segment import WEIGHT_PARTS, ResidentSet
-from .problem import OVERLAP_PENALTY, Answer, SegmentationProblem
+from .problem import OVERLAP_PENALTY, SegmentationAnswer, SegmentationProblem
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class SegmentationModel:
             self.model.add(self.main[-1] >= weighted(used, [self.problem.least_main_cycles[j] for j in self.use]))
             self.model.add(self.time[-1] >= self.main[-1])
 
-    def hint(self, answer: Answer) -> None:
+    def hint(self, answer: SegmentationAnswer) -> None:
         """Begin with a known answer."""
         for j, used in self.use.items():
             self.model.hint(used, int(j in answer.path))
@@ -152,7 +152,7 @@ class SegmentationModel:
         for j, parts in self.pinned.items():
             self.model.hint(parts, pinned.get(j, 0))
 
-    def answer(self, value: Callable[[Expr], int]) -> Answer:
+    def answer(self, value: Callable[[Expr], int]) -> SegmentationAnswer:
         """The answer that a solution gives the variables these values."""
         used = (j for j, x in self.use.items() if value(x))
         path = tuple(sorted(used, key=lambda j: self.problem.boundaries.start[j]))

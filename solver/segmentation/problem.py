@@ -35,7 +35,7 @@ not measured."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class SegmentationAnswer:
     """A path with its residency; ``objective`` in units of 1 / :data:`OVERLAP_PENALTY` cycles."""
 
     path: Path
@@ -122,7 +122,7 @@ class SegmentationProblem:
         penalty = [(c + m) / OVERLAP_PENALTY for c, m in zip(core, main, strict=True)]
         return PathCosts(core, main, slack_limits, penalty)
 
-    def answer(self, path: Path, residency: ResidentSet) -> Answer:
+    def answer(self, path: Path, residency: ResidentSet) -> SegmentationAnswer:
         """The objective, from path and residency alone."""
         cycles = slack = work = 0
         for j, pinned in zip(path, residency.pinned, strict=True):
@@ -133,9 +133,9 @@ class SegmentationProblem:
             slack = min(limit, slack + time - need)
             cycles += time
             work += column.cycles + need
-        return Answer(path, residency, OVERLAP_PENALTY * cycles + work)
+        return SegmentationAnswer(path, residency, OVERLAP_PENALTY * cycles + work)
 
-    def with_greedy_residency(self, path: Path) -> Answer | None:
+    def with_greedy_residency(self, path: Path) -> SegmentationAnswer | None:
         """The path with a greedy residency that pins as many weights as pay; ``None`` if a column does not fit."""
         columns, costs = [self.columns[j] for j in path], [self.costs[j] for j in path]
         residency = greedy_residency(columns, costs, self.can_reside, self.capacity, self.reserve)
@@ -147,7 +147,7 @@ class SegmentationProblem:
         ]
         return min(options, key=lambda a: a.objective)
 
-    def search(self) -> tuple[PathBounds | None, Answer | None]:
+    def search(self) -> tuple[PathBounds | None, SegmentationAnswer | None]:
         """The bounds of the relaxation, and the best answer that completes one of many paths.
 
         (``None``, ``None``) if no path leads from the first operator to the last.
@@ -156,7 +156,7 @@ class SegmentationProblem:
         if bounds is None:
             return None, None
         paths = dict.fromkeys(bounds.paths[:PATHS_TRIED])
-        answers: list[Answer] = []
+        answers: list[SegmentationAnswer] = []
         for fraction in PINNED_FRACTIONS:
             costs = self.typical(fraction)
             typical = path_bounds(self.boundaries, costs)

@@ -17,7 +17,7 @@ from ..effort import NO_EFFORT, Effort, InfeasibleSearchError, SearchPoint
 from .candidates import Candidates
 from .column_cost import Column
 from .model import SegmentationModel
-from .problem import OVERLAP_PENALTY, Answer, SegmentationProblem
+from .problem import OVERLAP_PENALTY, SegmentationAnswer, SegmentationProblem
 
 MOST_COLUMNS = 300
 """Columns in the model at most, those of least reduced cost. Chosen, not measured: the model stays small enough to be
@@ -52,7 +52,7 @@ class Segmentation:
 class _Solution:
     """An answer, and what the solver said of it."""
 
-    answer: Answer
+    answer: SegmentationAnswer
     problem: SegmentationProblem
     solved: Solved
     effort: Effort = NO_EFFORT

@@ -99,8 +99,8 @@ def test_columns_are_a_step_of_their_own(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("name", SIX)
 def test_more_time_is_never_worse_from_seconds_to_minutes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a search does counts ten times, so that the four timeouts are 38 seconds together."""
-    seconds = spending.Rates.seconds
-    monkeypatch.setattr(spending.Rates, "seconds", lambda self, record: 10 * seconds(self, record))
+    seconds = spending.WorkCounters.seconds
+    monkeypatch.setattr(spending.WorkCounters, "seconds", lambda self, record: 10 * seconds(self, record))
     graph = fitted(import_onnx(build(name, **SMALL[name]), batch=2), TINY, divides=True)
     with unhurried():
         by_timeout = [plan(graph, TINY, Options(float(timeout))) for timeout in TIMEOUTS]

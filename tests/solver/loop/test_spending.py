@@ -14,7 +14,7 @@ from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.evaluate import evaluate_segments
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
-from girih.solver.loop.spending import COUNTED_BUILT, COUNTED_REPREDICTED, Rates
+from girih.solver.loop.spending import COUNTED_BUILT, COUNTED_REPREDICTED, WorkCounters
 from girih.solver.options import Options
 from girih.solver.parallel.workers import Answer, Question, Workers
 from girih.solver.segmentation.candidates import Candidates
@@ -71,7 +71,7 @@ def test_what_is_counted_takes_so_many_seconds() -> None:
     record = Record(60.0, None)
 
     def seconds(built: PlanWork, repredicted: PlanWork) -> float:
-        return Rates(
+        return WorkCounters(
             roots=lambda: 0,
             columns=lambda: 0,
             built=lambda: built,

@@ -19,7 +19,7 @@ from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
 from girih.solver.segmentation.inter_segment import WEIGHT_PARTS, ActivationCost
 from girih.solver.segmentation.model import SegmentationModel
-from girih.solver.segmentation.problem import OVERLAP_PENALTY, Answer, SegmentationProblem
+from girih.solver.segmentation.problem import OVERLAP_PENALTY, SegmentationAnswer, SegmentationProblem
 from girih.solver.segmentation.shortest_path import Boundaries, PathBounds
 from girih.solver.segmentation.solve import segment
 from girih.solver.segmentation.splits import SegmentSplit
@@ -154,7 +154,7 @@ def test_the_answer_of_the_solver_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     best = segment(GRAPH, TINY, candidates=columns)
     search = SegmentationProblem.search
 
-    def poor(problem: SegmentationProblem) -> tuple[PathBounds | None, Answer | None]:
+    def poor(problem: SegmentationProblem) -> tuple[PathBounds | None, SegmentationAnswer | None]:
         bounds, _ = search(problem)
         single: dict[int, int] = {}
         for j, column in enumerate(problem.columns):

@@ -22,7 +22,7 @@ from girih.solver.loop.changes.plan_neighbourhood import Neighbourhood
 from girih.solver.loop.evaluate import evaluate_segments, evaluate_tiled
 from girih.solver.loop.incumbent import Incumbent
 from girih.solver.loop.referee import Referee
-from girih.solver.loop.spending import COUNTED_PREDICTION, Rates, Spending
+from girih.solver.loop.spending import COUNTED_PREDICTION, Spending, WorkCounters
 from girih.solver.options import Options
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.solve import segment
@@ -154,8 +154,10 @@ def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monke
 
 def test_a_timeout_ends_changes_and_says_so() -> None:
     predicted, none = 0, lambda: 0
-    rates = Rates(roots=none, columns=none, built=PlanWork, repredicted=PlanWork, predicted_operators=lambda: predicted)
-    spending = Spending(Record(600.0, None), rates, 1.0)
+    counters = WorkCounters(
+        roots=none, columns=none, built=PlanWork, repredicted=PlanWork, predicted_operators=lambda: predicted
+    )
+    spending = Spending(Record(600.0, None), counters, 1.0)
     assert spending.goes_on("changes") and not spending.refused
     predicted = int(2 / COUNTED_PREDICTION)
     assert not spending.goes_on("changes")
