@@ -9,6 +9,7 @@ the copy is its only consumer. A fold that would split an axis of a consumer wai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ import numpy as np
 from ..net.dataflow import Dataflow
 from ..net.linear import CutAxis, Linear, NotAffine, SplitAxis
 from ..net.net import Loop, Net, NetStep, Ref
-from ..relax.nests import FLOAT_MAX, simplify
+from ..relax.nests import simplify
 
 
 def fold_movements(net: Net, *, paddings_only: bool = False) -> None:
@@ -206,11 +207,7 @@ def _absorbs(loop: Loop, fill: float) -> bool:
     """Whether reading ``fill`` adds nothing to the loop's result."""
     if loop.combine == "sum":
         return fill == 0 and loop.func in ("mul", "copy")
-    if loop.combine == "max":
-        return fill <= -FLOAT_MAX and loop.func == "copy"
-    if loop.combine == "min":
-        return fill >= FLOAT_MAX and loop.func == "copy"
-    return False
+    return loop.func == "copy" and (loop.combine, fill) in (("max", -math.inf), ("min", math.inf))
 
 
 def invert(

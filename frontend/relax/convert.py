@@ -33,7 +33,7 @@ from ..onnx.prepare import Node
 from .host_kernel import as_host
 from .integer_loops import quantised_node
 from .matrix_operands import with_operands_apart
-from .nests import Context, lower_block
+from .nests import Context, lower_block, with_infinite_padding
 from .own_forms import as_shipped, own_module
 from .resize import interpolated
 from .template import Template, TemplateCall
@@ -361,10 +361,13 @@ class _Reader:
         count = 0
         context = Context(names, known, self.add_constant, temp)
         steps: list[NetStep] = []
+        is_pool = any(store.combine in ("max", "min") for block in kernel.blocks for store in block.stores)
         for block in kernel.blocks:
             for store in block.stores:
                 single = replace(block, stores=(store,))
                 nest = lower_block(single, context)
+                if is_pool and block.name.startswith("pad_temp"):
+                    nest.loops = with_infinite_padding(nest.loops, kernel.shape_dtype(store.buffer)[1])
                 name = hint if names[store.buffer] in outputs else block.name
                 steps.append(NetStep(name, (), ("", 0), (names[store.buffer],), nest.loops, nest.temps))
         return steps

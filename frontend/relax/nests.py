@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -331,12 +331,26 @@ def _adds_nothing(fill: float, func: str, combine: str, dtype: str) -> bool:
         return fill == 0.0
     if func != "copy" or combine not in ("max", "min"):
         return False
-    limits = ml_dtypes.finfo(dtype) if dtype in FLOATS else np.iinfo(dtype)
-    return fill <= float(limits.min) if combine == "max" else fill >= float(limits.max)
+    low, high = (-math.inf, math.inf) if dtype in FLOATS else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return fill <= low if combine == "max" else fill >= high
+
+
+def with_infinite_padding(loops: list[Loop], dtype: str) -> list[Loop]:
+    """The loops that pad what a pool takes maxima of: TVM pads with the lowest finite number, and ONNX with nothing."""
+    if dtype not in FLOATS:
+        return loops
+    largest = float(ml_dtypes.finfo(dtype).max)
+
+    def change(ref: Ref) -> Ref:
+        if ref.fill is None or abs(ref.fill) != largest:
+            return ref
+        return replace(ref, fill=math.copysign(math.inf, ref.fill))
+
+    return [loop.map_refs(change) for loop in loops]
 
 
 def simplify(func: str, a: Operand, b: Operand) -> Operand | tuple[str, tuple[Operand, ...]]:
-    """Drop what changes nothing: ``x+0``, ``x*1``, ``max(x, lowest)``."""
+    """Drop what changes nothing: ``x+0``, ``x*1``, ``max(x, -inf)``."""
     if _is_neutral(func, b):
         return a
     if func in ("add", "mul", "max", "min"):
@@ -351,7 +365,7 @@ def _is_neutral(func: str, value: Operand) -> bool:
     if not isinstance(value, float):
         return False
     if func in ("max", "min"):
-        return value <= -FLOAT_MAX if func == "max" else value >= FLOAT_MAX
+        return value == (-math.inf if func == "max" else math.inf)
     return func in ("add", "sub", "mul", "div") and value == (0.0 if func in ("add", "sub") else 1.0)
 
 

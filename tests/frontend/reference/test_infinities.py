@@ -69,10 +69,16 @@ def test_pools(pads: list[int]) -> None:
     array[0, 0, :3, :3], array[0, 1] = -np.inf, -np.inf
     padded = np.pad(array, [(0, 0), (0, 0), (pads[0],) * 2, (pads[0],) * 2], constant_values=-np.inf)
     size = padded.shape[-1] // 2
-    first, second = reference_outputs(model, {"x": array}).outputs.values()
-    # ONNX Runtime starts from the lowest finite number itself.
-    np.testing.assert_array_equal(first, padded.reshape(1, 2, size, 2, size, 2).max((3, 5)))
-    np.testing.assert_array_equal(second, array.max((2, 3), keepdims=True))
+    graph = import_onnx(model)
+    for outputs in (reference_outputs(model, {"x": array}).outputs, evaluate_graph(graph, {"x": array}, run_on_host)):
+        first, second = outputs.values()
+        # ONNX Runtime starts from the lowest finite number itself.
+        np.testing.assert_array_equal(first, padded.reshape(1, 2, size, 2, size, 2).max((3, 5)))
+        np.testing.assert_array_equal(second, array.max((2, 3), keepdims=True))
+    # No padded copy is made.
+    fills = {read.fill for op in graph.ops for stage in op.stages if stage.combine for read in stage.reads}
+    assert len(graph.ops) == 2
+    assert fills == ({None, -np.inf} if pads[0] else {None})
 
 
 def test_the_lowest_number_of_a_network_stays() -> None:
@@ -84,8 +90,30 @@ def test_the_lowest_number_of_a_network_stays() -> None:
     padded = m.node("Pad", clipped, m.constant("pads", [0, 0, 1, 1, 0, 0, 1, 1], "int64"), m.constant("fill", lowest))
     model = m.build(m.node("MaxPool", padded, kernel_shape=[2, 2], strides=[2, 2]), m.node("ReduceMax", padded))
     inputs = {"x": np.full((1, 1, 4, 4), -np.inf, np.float32)}
-    for found in reference_outputs(model, inputs).outputs.values():
-        assert (found == lowest).all()
+    for outputs in (reference_outputs(model, inputs).outputs, evaluate_graph(import_onnx(model), inputs, run_on_host)):
+        for array in outputs.values():
+            assert (array == lowest).all()
+
+
+@pytest.mark.parametrize("opset", [6, 17])
+@pytest.mark.parametrize(("low", "high"), [(True, True), (True, False), (False, True)])
+def test_clips_at_the_last_finite_numbers(opset: int, low: bool, high: bool) -> None:
+    """Infinities become finite, which a Softmax of nothing but them needs."""
+    largest = float(np.finfo(np.float32).max)
+    m = Model(opset)
+    x, bounds = m.input("x", 3, 4), {"min": -largest if low else -1.5, "max": largest if high else 1.5}
+    if opset < 11:
+        clipped = m.node("Clip", x, **bounds)
+    else:
+        clipped = m.node("Clip", x, *(m.constant(name, value, "float32") for name, value in bounds.items()))
+    model = m.build(m.node("Identity", clipped), m.node("Softmax", clipped, axis=1))
+    inputs = {"x": np.array([[-np.inf] * 4, [np.inf] * 4, [-np.inf, 1, 2, np.inf]], np.float32)}
+    wide, half = (evaluate_graph(import_onnx(model, precision=p), inputs, run_on_host) for p in ("as-is", "fp16"))
+    half_largest = float(np.finfo(np.float16).max)
+    for name, right in onnxruntime_outputs(model, inputs).items():
+        np.testing.assert_allclose(wide[name], right, rtol=1e-6)
+        # The largest number of single precision becomes that of half precision.
+        np.testing.assert_allclose(half[name], np.clip(right, -half_largest, half_largest), rtol=1e-3)
 
 
 def both_inputs() -> onnx.ModelProto:
