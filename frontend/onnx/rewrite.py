@@ -27,7 +27,7 @@ from .forms.powers import of_one_type
 from .forms.reductions import ELEMENTWISE, with_finite_maximum, without_axes
 from .forms.resizing import resized
 from .forms.second_outputs import kept, without_indices
-from .forms.single_precision import SINGLE, in_single
+from .forms.single_precision import SINGLE, in_single, thresholded
 from .forms.slice_bounds import with_inputs
 from .inline import MICROSOFT
 from .prepare import Network, Node
@@ -66,6 +66,7 @@ FORMS: dict[str, Callable[[Node, Network], list[Node]]] = {
     "ReduceLogSumExp": with_finite_maximum,
     "Slice": with_inputs,
     "Split": divided,
+    "ThresholdedRelu": thresholded,
 }
 """What computes the same as a node, by its operator; a node whose form is right already is returned itself."""
 
