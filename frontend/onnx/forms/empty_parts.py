@@ -10,19 +10,25 @@ from dataclasses import replace
 import numpy as np
 from onnx import helper
 
+from ....ir.errors import UnsupportedError
 from ..prepare import Network, Node
 from ..replacement import Replacement
 from .long_concat import grouped
 
 
 def divided(node: Node, network: Network) -> list[Node]:
-    """A Split into the parts that have elements; the others become constants. Without such parts the node itself."""
+    """A Split into the parts that have elements; the others become constants. Without such parts the node itself.
+
+    Raises :class:`UnsupportedError` if a part without elements is an output of the network.
+    """
     infos = [network.infos.get(name) for name in node.outputs]
     full = [(name, info) for name, info in zip(node.outputs, infos, strict=True) if info is not None and info.elements]
-    if None in infos or len(full) in (0, len(infos)) or any(o in network.outputs for o in node.outputs):
+    if None in infos or len(full) in (0, len(infos)):
         return [node]
     for name, info in zip(node.outputs, infos, strict=True):
         if info is not None and not info.elements:
+            if name in network.outputs:
+                raise UnsupportedError(f"node {node.name!r}: Split of tensors without elements is not supported")
             network.constants[name] = np.zeros(info.shape, info.dtype)
     if len(full) == 1:
         return [replace(node, op_type="Identity", inputs=node.inputs[:1], outputs=(full[0][0],), attributes=())]

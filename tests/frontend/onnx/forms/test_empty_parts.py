@@ -7,6 +7,8 @@ import onnx
 import pytest
 from onnx import parser
 
+from girih.frontend import import_onnx
+from girih.ir.errors import UnsupportedError
 from tests.support.onnx_models import Model, check_both
 
 
@@ -21,6 +23,17 @@ def test_a_part_of_nothing(opset: int, sizes: list[int]) -> None:
     else:
         m.node("Split", x, m.constant("sizes", np.array(sizes, np.int64)), outputs=parts, axis=-1)
     check_both(m.build(m.node("Concat", *reversed(parts), axis=1)))
+
+
+@pytest.mark.parametrize("sizes", [[6, 0], [0, 2, 4]])
+def test_parts_that_are_outputs(sizes: list[int]) -> None:
+    m = Model()
+    parts = [f"part{n}" for n in range(len(sizes))]
+    x, lengths = m.input("x", 3, 6), m.constant("sizes", np.array(sizes, np.int64))
+    m.node("Split", x, lengths, outputs=parts, axis=1, name="divide")
+    check_both(m.build(*(part for part, size in zip(parts, sizes, strict=True) if size)))
+    with pytest.raises(UnsupportedError, match="node 'divide': Split of tensors without elements is not supported"):
+        import_onnx(m.build(*parts))
 
 
 @pytest.mark.parametrize("rotated", [0, 4])
