@@ -25,6 +25,7 @@ from .checks.limits import refuse_shape
 from .checks.operand_shapes import check_operand_shapes
 from .checks.operand_types import check_operand_types
 from .custom_types import CustomResults, custom_infos, info_of, value_info, with_custom_types
+from .forms.auto_pad import rounds_up, within_input
 from .inline import HANDLED, MICROSOFT, SMALL, Node, declare, inline, proto_of
 from .quantised_operators import expanded, widen_weights
 
@@ -177,33 +178,42 @@ def without_empty(node: Node, constants: Mapping[str, np.ndarray]) -> Node:
 
 
 def infer(network: Network, light: onnx.ModelProto) -> dict[str, Info]:
-    """Static shapes and dtypes of all values for which ONNX can tell them."""
+    """Static shapes and dtypes of all values for which ONNX can tell them.
+
+    ONNX infers pools as it defines them from operator set 22 on, by the shapes of their inputs: what is inferred for
+    one pool may change the next.
+    """
+    infos = network.infos
+    while any(rounds_up(node) for node in network.nodes):
+        before, infos = infos, _inferred(network, light, infos, strict=False)
+        if infos == before:
+            break
+    return _inferred(network, light, infos, strict=True)
+
+
+def _inferred(network: Network, light: onnx.ModelProto, infos: Mapping[str, Info], *, strict: bool) -> dict[str, Info]:
+    """The same, where ``infos`` are what is known of the inputs of pools."""
     model = onnx.ModelProto()
     model.CopyFrom(light)
     graph = model.graph
     del graph.node[:]
     for node in network.nodes:
-        graph.node.extend(_inferable(node))
+        graph.node.extend(_inferable(within_input(node, infos)))
     declare(graph, network.constants)
     outputs = {value.name for value in graph.output}
     for name in (o for node in network.nodes if node.custom for o in node.outputs if o in network.infos):
         if name not in outputs:
             graph.value_info.append(value_info(name, network.infos[name]))
     try:
-        model = shape_inference.infer_shapes(model, strict_mode=True)
+        model = shape_inference.infer_shapes(model, strict_mode=strict)
     except shape_inference.InferenceError as error:
         raise UsageError(f"the model is inconsistent: {str(error).strip().splitlines()[-1]}") from error
     except MemoryError as error:
         # ONNX holds the values of what it takes for a shape, however long it is.
         raise UsageError("the model has a value that is too large for its shapes to be inferred") from error
-    infos: dict[str, Info] = {}
-    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
-        info = info_of(value.type)
-        if info is not None:
-            infos[value.name] = info
-    for name, array in network.constants.items():
-        infos[name] = Info(array.shape, array.dtype.name)
-    return infos
+    values = (*model.graph.input, *model.graph.value_info, *model.graph.output)
+    inferred = {value.name: info for value in values if (info := info_of(value.type)) is not None}
+    return inferred | {name: Info(array.shape, array.dtype.name) for name, array in network.constants.items()}
 
 
 def _inferable(node: Node) -> list[onnx.NodeProto]:
@@ -240,7 +250,7 @@ def inferred_outputs(node: Node, network: Network, light: onnx.ModelProto) -> di
     try:
         outputs = shape_inference.infer_node_outputs(
             schema,
-            proto_of(node),
+            proto_of(within_input(node, network.infos)),
             types,
             small,
             opset_imports=list(light.opset_import),

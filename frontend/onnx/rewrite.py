@@ -46,7 +46,7 @@ def to_importable_forms(network: Network) -> None:
     """Replace, in place, forms of operators that TVM imports as something else; those of the reference as well."""
     sums_to_additions(network)
     sort_selections(network)
-    pad_pools(network)
+    network.nodes = pad_pools(network.nodes, network.infos)
     network.nodes = [new for node in network.nodes for new in to_importable_form(node, network)]
 
 

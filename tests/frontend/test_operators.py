@@ -87,6 +87,31 @@ def test_a_norm_of_a_window_past_the_input(
     check_both(m.build(m.node("LpPool", m.input("x", 1, 2, size), **window)), 1e-6)
 
 
+WINDOWS_BEHIND_THE_INPUT: dict[str, tuple[str, dict[str, object]]] = {
+    "max": ("MaxPool", {}),
+    "mean": ("AveragePool", {}),
+    "mean with padding": ("AveragePool", {"count_include_pad": 1}),
+    "norm": ("LpPool", {}),
+}
+
+
+@pytest.mark.parametrize("opset", [11, 18, 22])
+@pytest.mark.parametrize("kind", WINDOWS_BEHIND_THE_INPUT)
+def test_windows_that_begin_behind_the_input(kind: str, opset: int) -> None:
+    """ONNX counts them before operator set 22, and ONNX Runtime does not; what follows has a shape of its own."""
+    op, attributes = WINDOWS_BEHIND_THE_INPUT[kind]
+    attributes = {**attributes, "ceil_mode": 1}
+    m = Model(max(opset, 18) if op == "LpPool" else opset)  # It has no such mode before.
+    x = m.node("Relu", m.input("x", 1, 2, 10, 11))
+    # The last window of the first dimension begins inside of the input, and reaches past the padding.
+    x = m.node(op, x, kernel_shape=[3, 3], strides=[2, 4], pads=[1, 0, 1, 2], **attributes)
+    x = m.node(op, x, kernel_shape=[1, 1], strides=[3, 3], **attributes)
+    model = m.build(m.node("Flatten", x))
+    del model.graph.value_info[:]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    check_both(model, 1e-6)
+
+
 def test_a_mean_over_no_axes() -> None:
     """An instance without spatial dimensions is its own mean, so that its bias alone is left of it."""
     m = Model()
