@@ -217,7 +217,7 @@ def summary(rows: list[Verdict], key: str) -> Table:
         groups.setdefault(getattr(row, key), []).append(row)
     for name, group in {**groups, "all": rows}.items():
         matter = [r for r in group if r.matters]
-        counts = [sum(getattr(r, how) for r in matter) for how in ("found", "found_exactly", "found_by_check")]
+        counts = [sum(getattr(r, how) for r in matter) for how in ("is_detected", "found_exactly", "found_by_check")]
         alarms = sum(bool(r.reported) and not r.matters for r in group)
         shares = [(n, f"{100 * n / len(matter):.1f}" if matter else "-") for n in counts]
         cells = (len(group), len(matter), *(cell for share in shares for cell in share), alarms)

@@ -157,7 +157,7 @@ def test_threads_that_explain_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     compiled, inside, most = replace(compiled_residual()), list[int](), list[int]()
 
     class Models:
-        def of(self, operator: str) -> list[Any]:
+        def for_operator(self, operator: str) -> list[Any]:
             inside.append(1)
             most.append(len(inside))
             time.sleep(0.01)
