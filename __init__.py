@@ -90,7 +90,10 @@ def __getattr__(name: str) -> object:
 
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_FROM[name], __name__), name)
+    from .api.held_interrupts import whole_imports
+
+    with whole_imports():
+        value = getattr(import_module(_FROM[name], __name__), name)
     globals()[name] = value
     return value
 

@@ -28,9 +28,10 @@ from ..ir.machine import Machine
 from ..ir.machines.as_planned import as_planned
 from ..ir.notebook.fragments import html_table, paragraph
 from ..ir.trace import Trace
-from ..solver.options import Listener, Progress, Strategy
+from ..solver.options import Listener, Planned, Progress, Strategy
 from . import arguments, container
 from .cache import Cache, open_cache
+from .held_interrupts import load_solver, whole_imports
 from .options import DEFAULT_TARGET, CompileOptions, Precision, number_of_jobs
 from .plugins.compiled_with import with_places
 from .plugins.load_plugin import load_installed
@@ -158,8 +159,9 @@ class Compiled(container.Package):
 
     @cached_property
     def _models(self) -> ModelAlternatives:
-        # Imported here because OR-Tools takes seconds to load.
-        from ..solver.model_alternatives import ModelAlternatives
+        with whole_imports():
+            # Imported here because OR-Tools takes seconds to load.
+            from ..solver.model_alternatives import ModelAlternatives
 
         return ModelAlternatives(self.graph, self.machine, self.plan, self.options.for_solver)
 
@@ -251,14 +253,14 @@ def compile_for(
 ) -> Compiled:
     """The compiler as one function, one line a verb; running and explaining are methods of what it returns."""
     with TVM:
-        # Imported here because TVM and OR-Tools take seconds to load.
-        from ..frontend import import_onnx
-        from ..frontend.for_machine import fitted
-        from ..frontend.reference.run import model_bytes
-        from ..lowering import Lowerer
-        from ..solver import plan
-        from .judge import judge
-
+        with whole_imports():
+            # Imported here because TVM takes seconds to load.
+            from ..frontend import import_onnx
+            from ..frontend.for_machine import fitted
+            from ..frontend.reference.run import model_bytes
+            from ..lowering import Lowerer
+            from ..solver import plan
+            from .judge import judge
         load_installed()
     described, machine = machine, as_planned(machine)
     stages = _Stages(progress)
@@ -278,21 +280,14 @@ def compile_for(
     with stages("plan"):
         # Every decision: what runs where and when, and at which address its data is.
         lowerer = Lowerer(graph, machine, cache.kernels(machine))
+
+        def solve() -> Planned:
+            load_solver()
+            judged, tasks = in_turns(judge(lowerer)), in_turns(lowerer.tasks)
+            return plan(graph, machine, options.for_solver, stages.solving, judged, tasks, jobs)
+
         try:
-            planned, stages.cached["plan"] = cache.planned(
-                graph,
-                machine,
-                options.for_solver,
-                lambda: plan(
-                    graph,
-                    machine,
-                    options.for_solver,
-                    stages.solving,
-                    in_turns(judge(lowerer)),
-                    in_turns(lowerer.tasks),
-                    jobs,
-                ),
-            )
+            planned, stages.cached["plan"] = cache.planned(graph, machine, options.for_solver, solve)
         except InfeasibleError as error:
             raise with_places(error, graph, model) from error
     with stages("lower"):

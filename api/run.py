@@ -23,6 +23,7 @@ from ..ir.program import Program
 from ..ir.trace import NpuShare, Trace, Violation
 from .check import Check, OutputCheck, check
 from .container import Package
+from .held_interrupts import whole_imports
 from .inputs import check_indices, check_inputs, index_limits, random_inputs
 from .plugins.compiled_with import check_plugins
 from .turns import TVM, in_turns
@@ -183,8 +184,9 @@ def run(
     host = None
     if program.kernels:
         with TVM:
-            # Imports TVM, which most programs do without.
-            from ..lowering.host import HostKernels
+            with whole_imports():
+                # Imports TVM, which most programs do without.
+                from ..lowering.host import HostKernels
 
             host = in_turns(HostKernels().run)
     # The program has no port for an input that nothing reads.
@@ -217,7 +219,8 @@ def given_inputs(package: Package, inputs: Arrays) -> dict[str, np.ndarray]:
 
 def _index_uses(package: Package) -> list[IndexUse]:
     """What the network indexes with its inputs; only integers can be indices, and most networks have none."""
-    from ..frontend.onnx.index_uses import index_uses
+    with whole_imports():
+        from ..frontend.onnx.index_uses import index_uses
 
     ports = package.graph.inputs
     return index_uses(package.model, ports) if any(np.dtype(p.dtype).kind in "iu" for p in ports) else []
@@ -225,7 +228,8 @@ def _index_uses(package: Package) -> list[IndexUse]:
 
 def compare_with_network(package: Package, inputs: Arrays, outputs: Arrays) -> Check:
     """Run the ONNX network in float32 through TVM's LLVM build, and compare; rounding errors are allowed."""
-    from ..frontend.reference.run import reference_outputs
+    with whole_imports():
+        from ..frontend.reference.run import reference_outputs
 
     graph = package.graph
     check_plugins(package.versions)
@@ -268,7 +272,8 @@ def _host_kernels(package: Package) -> HostFunction | None:
     """What computes the outputs of host operators: the kernels of the program; ``None`` without any."""
     if not package.program.kernels:
         return None
-    from ..lowering.host import HostKernels
+    with whole_imports():
+        from ..lowering.host import HostKernels
 
     names = [op.name for op in package.graph.ops if op.host]
     kernels, host = dict(zip(names, package.program.kernels, strict=True)), HostKernels()

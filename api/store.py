@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import re
+import stat
 import time
 import zlib
 from collections.abc import Mapping
@@ -46,11 +47,20 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Cleared:
+    """Entries that are gone, and those that could not be deleted."""
+
+    deleted: tuple[Entry, ...]
+    kept: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
 class Store:
     """Entries in ``folder``, which need not exist, of at most ``limit`` bytes; the longest unused ones go first.
 
     A name is 64 hexadecimal digits and a kind: "plan", "program" or "kernel". Nothing here raises for what is wrong
-    with the folder or an entry: it is logged as a warning, and the work goes on as if the entry were not there.
+    with the folder or an entry: it is logged as a warning, and the work goes on as if the entry were not there. Only
+    regular files are entries: a pipe would keep its reader waiting.
     """
 
     folder: Path
@@ -59,6 +69,9 @@ class Store:
     def get(self, name: str) -> bytes | None:
         """The content of an entry; ``None`` if it is not there, or damaged."""
         place = self.folder / name
+        if _is_other(place):
+            logger.warning("cache: %s is no regular file; it is ignored", place)
+            return None
         try:
             data = place.read_bytes()
         except FileNotFoundError:
@@ -83,8 +96,10 @@ class Store:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for name, content in contents.items():
-                body = zlib.compress(content, 1)
-                with written_whole(self.folder / name) as file:
+                place, body = self.folder / name, zlib.compress(content, 1)
+                if _is_other(place):
+                    raise UsageError(f"{place} is no regular file; remove it")
+                with written_whole(place) as file:
                     file.write(_MAGIC + _digest(name, body) + body)
         except (OSError, UsageError) as error:
             logger.warning("cache: nothing is kept: %s", error)
@@ -102,15 +117,19 @@ class Store:
             # Another process may evict it meanwhile.
             with suppress(OSError):
                 status = place.stat()
-                entries.append(Entry(place, place.suffix[1:], status.st_size, status.st_mtime_ns))
+                if stat.S_ISREG(status.st_mode):
+                    entries.append(Entry(place, place.suffix[1:], status.st_size, status.st_mtime_ns))
         return tuple(sorted(entries, key=lambda e: (e.used, e.path.name)))
 
-    def clear(self) -> tuple[Entry, ...]:
-        """Delete all entries, and what writers that died left behind; returns the entries. Other files stay."""
-        deleted = self.entries()
-        for place in (*(e.path for e in deleted), *self._files(_PART)):
+    def clear(self) -> Cleared:
+        """Delete all entries, and what writers that died left behind. Other files stay."""
+        deleted: list[Entry] = []
+        kept: list[Entry] = []
+        for entry in self.entries():
+            (deleted if _delete(entry.path) else kept).append(entry)
+        for place in self._files(_PART):
             _delete(place)
-        return deleted
+        return Cleared(tuple(deleted), tuple(kept))
 
     def _evict(self) -> None:
         entries = self.entries()
@@ -146,7 +165,18 @@ def _unpacked(name: str, data: bytes) -> bytes | None:
         return None
 
 
-def _delete(place: Path) -> None:
-    """Another process may have been faster, or the folder be read-only."""
-    with suppress(OSError):
-        place.unlink()
+def _is_other(place: Path) -> bool:
+    """Whether there is something that is no regular file."""
+    try:
+        return not stat.S_ISREG(place.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _delete(place: Path) -> bool:
+    """Whether the file is gone: another process may have been faster, or the folder be read-only."""
+    try:
+        place.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True

@@ -78,10 +78,7 @@ def _main(args: Sequence[str] | None) -> NoReturn:
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         received.append(number)
-        current = signal.getsignal(signal.SIGINT)
-        if callable(current) and current is not interrupt:
-            # While the solver works, its handler keeps the best plan so far.
-            current(number, frame)
+        # While the solver works, it takes note of this, too, and keeps the best plan so far.
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)

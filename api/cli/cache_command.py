@@ -38,7 +38,16 @@ def cache_command(action: str, folder: Path | None, as_json: bool) -> None:
     store = open_cache(folder or True).store
     if store is None:
         raise UsageError(f"the cache is switched off by {VARIABLE}={OFF}; name one with --cache DIR")
-    entries = store.clear() if action == "clear" else store.entries()
+    if action == "clear":
+        cleared = store.clear()
+        entries = cleared.deleted
+        if cleared.kept:
+            raise UsageError(
+                f"{store.folder}: {len(cleared.kept):,} of {len(cleared.kept) + len(entries):,} files cannot be "
+                "deleted, and stay; clear the cache as a user who may write there"
+            )
+    else:
+        entries = store.entries()
     counts = {kind: sum(1 for e in entries if e.kind == kind) for kind in KINDS}
     total = sum(e.bytes for e in entries)
     data = {

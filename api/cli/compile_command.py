@@ -95,8 +95,8 @@ def compile_command(
     """Compile the ONNX network MODEL for a machine.
 
     Progress is live on standard error. Ctrl-C (or SIGTERM) while the solver works keeps the best plan so far and goes
-    on; a second one gives up. OUTPUT is written whole or not at all. The same compilation again takes plan and program
-    from the cache.
+    on, and so does one while OUTPUT is written; a second one gives up. OUTPUT is written whole or not at all. The same
+    compilation again takes plan and program from the cache.
 
     \b
     Examples:
@@ -132,6 +132,7 @@ def compile_command(
     from ...ir.files import check_places
     from ...ir.load_machine import load_machine, telling_lines
     from ..cache import open_cache
+    from ..held_interrupts import finishing
     from ..plugins.load_plugin import loaded
     from .progress import live_progress
 
@@ -152,10 +153,12 @@ def compile_command(
         from ..compile import compile_for
 
         compiled = compile_for(model, machine, options, progress, store, number_of_jobs(jobs))
+    # Once OUTPUT is there, nothing may say that it is not.
+    with finishing():
         saving = time.perf_counter()
         compiled.save(output)
-    seconds = {**compiled.seconds, "save": time.perf_counter() - saving, "total": time.perf_counter() - started}
-    emit(as_json, summary(compiled, model, output, seconds), _text(compiled, output, seconds))
+        seconds = {**compiled.seconds, "save": time.perf_counter() - saving, "total": time.perf_counter() - started}
+        emit(as_json, summary(compiled, model, output, seconds), _text(compiled, output, seconds))
 
 
 def summary(compiled: Compiled, model: Path, output: Path, seconds: dict[str, float]) -> dict[str, object]:

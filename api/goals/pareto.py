@@ -21,6 +21,7 @@ from ...ir.machines.as_planned import as_planned
 from ...ir.plan import Plan
 from ...solver.options import Listener, Strategy
 from ..arguments import listener, whole
+from ..held_interrupts import finishing, whole_imports
 from ..options import DEFAULT_POINTS, DEFAULT_TARGET, CompileOptions, Precision
 from ..plugins.load_plugin import load_installed
 from ..turns import TVM, in_turns
@@ -51,7 +52,7 @@ def pareto(
 
     From the least bytes with which a plan was found to all that a plan makes use of; all of it within
     ``solver_timeout``. The cycles are simulated. The other options are those of :func:`girih.compile`. Ctrl-C keeps
-    the points so far.
+    the points so far, which are simulated then; a second one raises ``KeyboardInterrupt``.
     """
     name = target.name if isinstance(target, Machine) else str(as_path("target", target))
     sizes = cast("dict[str, int]", {} if dims is None else dims)
@@ -72,13 +73,13 @@ def curve_for(
     if not 2 <= whole("points", points) <= MOST_POINTS:
         raise UsageError(f"{points} points make no curve; give 2 to {MOST_POINTS}")
     with TVM:
-        # Imported here because TVM and OR-Tools take seconds to load.
-        from ...frontend import import_onnx
-        from ...frontend.for_machine import fitted
-        from ...lowering import Lowerer
-        from ...solver.goals.memory_curve import memory_curve
-        from ..judge import judge
-
+        with whole_imports():
+            # Imported here because TVM and OR-Tools take seconds to load.
+            from ...frontend import import_onnx
+            from ...frontend.for_machine import fitted
+            from ...lowering import Lowerer
+            from ...solver.goals.memory_curve import memory_curve
+            from ..judge import judge
         load_installed()
         graph = import_onnx(
             model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
@@ -87,7 +88,8 @@ def curve_for(
     name = memory or machine.levels.exchange.name
     simulated = in_turns(judge(Lowerer(graph, machine)))
     curve = memory_curve(graph, machine, name, points, options.for_solver, progress, simulated)
-    return _curve(curve, graph, machine, name)
+    with finishing():
+        return _curve(curve, graph, machine, name)
 
 
 def _curve(memory_curve: MemoryCurve, graph: Graph, machine: Machine, memory: str) -> Curve:

@@ -81,19 +81,24 @@ class MemoryGoal:
     def search(self, capacity: int, timeout: float, *, any_plan: bool = False, expendable: bool = True) -> Planned:
         """The best plan with so many bytes of the memory, or any; raises :class:`InfeasibleError` if none is found.
 
-        Where that may be because the clock ended the search, it is ``expendable``.
+        Where that may be because the clock ended the search, it is ``expendable``. After an interrupt no search begins:
+        ``KeyboardInterrupt``.
         """
+        if self.record.interrupts.seen:
+            raise KeyboardInterrupt
         smaller = reduced(self.machine, self.memory.name, capacity)
         options = replace(self.options, timeout=timeout)
         part = self.record.part()
         try:
-            planned = search_plan(
-                self.graph, smaller, options, part, None if any_plan else self.judge,
-                alone=True, any_plan=any_plan, expendable=expendable,
-            )  # fmt: skip
+            with self.record.interrupts.held(held=False):
+                planned = search_plan(
+                    self.graph, smaller, options, part, None if any_plan else self.judge,
+                    alone=True, any_plan=any_plan, expendable=expendable,
+                )  # fmt: skip
         finally:
             self.record.include(part)
-        return replace(planned, plan=self._builder.timed(planned.plan.unjudged))
+        with self.record.interrupts.held():
+            return replace(planned, plan=self._builder.timed(planned.plan.unjudged))
 
     def least(self, timeout: float, plan: Plan) -> LeastMemory:
         """The bisection, from what a ``plan`` takes on. An interrupt ends it with what it has."""
@@ -143,15 +148,19 @@ def plan_for_least_memory(
 ) -> Planned:
     """The best plan that takes the least bytes of a memory."""
     goal = MemoryGoal(graph, machine, memory, options, progress, judge)
-    with goal.record.interrupts.watch():
+    # What is neither a search nor a simulation is short, and an interrupt of it would lose what the searches have.
+    with goal.record.interrupts.watch(), goal.record.interrupts.held():
         # It may take fewer bytes than whatever the bisection finds before the clock ends its searches.
         quickest = goal.search(goal.memory.capacity, options.timeout / 4, expendable=False).plan
         least = goal.least(options.timeout / 4, quickest)
 
         def offers(incumbent: Incumbent) -> None:
-            with suppress(KeyboardInterrupt):
+            with suppress(KeyboardInterrupt), goal.record.interrupts.held(held=False):
                 incumbent.offer(0, least.plan)
-            with suppress(InfeasibleError, KeyboardInterrupt):
+            if incumbent.best is None:
+                # The interrupt came before the plan was anywhere.
+                incumbent.offer(0, least.plan)
+            with suppress(InfeasibleError, KeyboardInterrupt), goal.record.interrupts.held(held=False):
                 if not incumbent.is_over:
                     incumbent.offer(1, goal.search(least.bytes, options.timeout / 2).plan)
 

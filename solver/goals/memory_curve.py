@@ -54,11 +54,12 @@ def memory_curve(
 ) -> MemoryCurve:  # fmt: skip
     """The curve of at most ``count`` points, at least 2, all of them within ``options.timeout``.
 
-    Raises as :func:`girih.solver.plan`. After an interrupt, it is that of the plans so far, if there are any.
+    Raises as :func:`girih.solver.plan`. After an interrupt, it is that of the plans so far, if there are any; what is
+    left to do then, such as their simulations, only a second one ends.
     """
     goal = MemoryGoal(graph, machine, memory, options, progress, judge)
     share = options.timeout / (count + 1)
-    with goal.record.interrupts.watch():
+    with goal.record.interrupts.watch(), goal.record.interrupts.held():
         plans = [goal.search(goal.memory.capacity, share, expendable=False).plan]
         high = goal.bytes_of(plans[0])
         least = goal.least(share, plans[0])
@@ -70,11 +71,12 @@ def memory_curve(
                 goal.record.tell("curve", "running", float(capacity), float(least.bytes), unit="bytes")
                 with suppress(InfeasibleError):
                     plans.append(goal.search(capacity, share).plan)
+        # All searches are over, whatever comes now.
+        ended = goal.record.interrupts.seen or goal.record.over()
         least = goal.with_plans(least, plans)
         cycles = [plan.cycles_predicted if judge is None else judge(plan) for plan in plans]
-    points = [CurvePoint(goal.bytes_of(p), c, p) for p, c in zip(plans, cycles, strict=True)]
-    ended = goal.record.interrupts.seen or goal.record.over()
-    return MemoryCurve(least, undominated(points), lower_bound(graph, machine)[0], ended)
+        points = [CurvePoint(goal.bytes_of(p), c, p) for p, c in zip(plans, cycles, strict=True)]
+        return MemoryCurve(least, undominated(points), lower_bound(graph, machine)[0], ended)
 
 
 def capacities_between(least: int, most: int, count: int, step: int) -> tuple[int, ...]:

@@ -279,3 +279,24 @@ def test_the_command_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     code, _, err = command(capfd, "cache")
     assert code == 2
     assert "switched off" in err
+
+
+def test_what_cannot_be_cleared_is_told(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, names = Store(tmp_path), [f"{n:064x}.plan" for n in range(3)]
+    store.put_all(dict.fromkeys(names, b"plan"))
+    unlink = Path.unlink
+
+    def unlink_first(self: Path, missing_ok: bool = False) -> None:
+        if self.name != names[0]:
+            raise PermissionError(13, "Permission denied")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink_first)
+    code, out, err = command(capfd, "cache", "clear", "--cache", tmp_path)
+    assert code == 2 and not out and f"{tmp_path}: 2 of 3 files cannot be deleted, and stay" in err
+    code, out, _ = command(capfd, "cache", "clear", "--cache", tmp_path, "--json")
+    shown = json.loads(out)
+    assert code == 2 and shown["status"] == "usage_error" and f"{tmp_path}: 2 of 2 files" in shown["error"]
+    assert len(list(tmp_path.iterdir())) == 2

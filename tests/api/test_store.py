@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from girih.api.store import Store
+from girih.api.store import Cleared, Store
 
 
 def name(number: int, kind: str = "plan") -> str:
@@ -49,7 +49,7 @@ def test_what_is_put_is_got(data: bytes) -> None:
 
 def test_what_is_missing_is_no_trouble(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     assert store.get(name(1)) is None
-    assert store.entries() == store.clear() == ()
+    assert (store.entries(), store.clear()) == ((), Cleared((), ()))
     assert not caplog.records
     assert not store.folder.exists()
 
@@ -105,7 +105,7 @@ def test_only_our_files_are_deleted(tmp_path: Path) -> None:
     (tmp_path / ".thesis.part").write_text("more of it")
     Store(tmp_path).put(name(1), b"one")
     (tmp_path / f".{name(1)}.abc.part").write_text("half of it")
-    assert [e.path.name for e in store.clear()] == [name(1)]
+    assert [e.path.name for e in store.clear().deleted] == [name(1)]
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thesis.part", "thesis.txt"]
     store.put(name(2), b"two")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".thesis.part", "thesis.txt"]
@@ -146,7 +146,8 @@ def test_a_read_only_folder_can_be_read(caplog: pytest.LogCaptureFixture) -> Non
             assert not caplog.records
             store.put(name(2), b"two")
             assert "nothing is kept" in caplog.records[0].getMessage()
-            store.clear()
+            cleared = store.clear()
+            assert (cleared.deleted, [e.path.name for e in cleared.kept]) == ((), [name(1)])
         os.chmod(folder, 0o755)
         assert [e.path.name for e in store.entries()] == [name(1)]
 
@@ -156,6 +157,36 @@ def test_an_unreadable_entry_is_a_miss(store: Store, caplog: pytest.LogCaptureFi
     assert store.get(name(1)) is None
     store.put(name(1), b"one")
     assert [r.levelno for r in caplog.records] == [logging.WARNING] * 2
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_in_place_of_an_entry_is_a_miss(store: Store, caplog: pytest.LogCaptureFixture, *, linked: bool) -> None:
+    store.folder.mkdir()
+    pipe = store.folder / "pipe" if linked else store.folder / name(1)
+    os.mkfifo(pipe)
+    if linked:
+        (store.folder / name(1)).symlink_to(pipe)
+    with at_most(5):
+        assert store.get(name(1)) is None
+        store.put(name(1), b"one")
+    assert ["no regular file" in r.getMessage() for r in caplog.records] == [True] * 2
+    assert (store.entries(), store.clear()) == ((), Cleared((), ()))
+
+
+@contextmanager
+def at_most(seconds: int) -> Generator[None]:
+    """What waits longer fails, and does not wait for good."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError(f"it waits for more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def script(text: str, *words: object) -> list[str]:

@@ -66,7 +66,7 @@ def pareto_command(
 
     The first row has the least bytes with which a plan was found, the last one all that a plan makes use of; none of
     the plans between is beaten by another. Each is a plan of the whole machine; its cycles are simulated. Progress is
-    live on standard error, and Ctrl-C keeps the points so far.
+    live on standard error. Ctrl-C keeps the points so far, which are simulated then; a second one gives up.
 
     \b
     Examples:

@@ -86,6 +86,45 @@ def test_termination_while_planning_keeps_the_best_plan(
     assert (tmp_path / "a.girih").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_after_the_file_is_there_changes_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
+    replace, place = os.replace, tmp_path / "a.girih"
+
+    def replace_and_interrupt(*places: Path) -> None:
+        replace(*places)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(compile, "compile_for", lambda *_: compiled_residual())
+    monkeypatch.setattr(os, "replace", replace_and_interrupt)
+    code, out, err = girih(capfd, "compile", "a.onnx", "-o", place, "--json")
+    assert (code, json.loads(out)["output_bytes"]) == (0, place.stat().st_size)
+    assert "interrupted" not in err
+
+
+def test_a_command_in_the_background_leaves_an_interrupt_alone(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A termination reaches the search nevertheless."""
+    interrupts, seen = Interrupts(), list[bool]()
+
+    def compile_for(*_: object) -> Compiled:
+        with interrupts.watch(), suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            seen.append(interrupts.seen)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return compiled_residual()
+
+    monkeypatch.setattr(compile, "compile_for", compile_for)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert girih(capfd, "compile", "a.onnx", "-o", tmp_path / "a.girih")[0] == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (seen, interrupts.seen) == ([False], True)
+
+
 def test_debug_shows_where(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(*_: object) -> None:
         raise ValueError("deep inside")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,7 @@ from girih.ir.errors import InfeasibleError, UsageError
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
 from girih.solver.cpsat.log import Record
+from girih.solver.goals import least_memory
 from girih.solver.goals.least_memory import MemoryGoal
 from girih.solver.loop.precheck import check_smallest, least_bytes
 from girih.solver.options import Options, Planned, Progress
@@ -96,6 +100,34 @@ def test_an_interrupt_keeps_the_least_so_far() -> None:
     assert planned.log.status == "interrupted" and len(seen) == 2
     check_plan(planned.plan, GRAPH, MACHINE)
     assert planned.plan.solved[-1].objective == seen[-1].incumbent
+
+
+def interrupting(work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with an interrupt before its first call."""
+    begun: list[object] = []
+
+    @wraps(work)
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        begun.append(args)
+        if len(begun) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return work(*args, **kwargs)
+
+    return interrupted
+
+
+@pytest.mark.parametrize("place", ["least_bytes", "lower_bound", "PlanBuilder.timed", "Incumbent.offer"])
+def test_an_interrupt_outside_of_a_search_keeps_the_plan(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    owner, _, name = place.rpartition(".")
+    if owner:
+        # The searches have others of the class.
+        kind = getattr(least_memory, owner)
+        monkeypatch.setattr(least_memory, owner, type(owner, (kind,), {name: interrupting(getattr(kind, name))}))
+    else:
+        monkeypatch.setattr(least_memory, name, interrupting(getattr(least_memory, name)))
+    planned = plan(GRAPH, MACHINE, Options(timeout=4.0, minimise="peak:LLB"))
+    assert planned.log.status == "interrupted"
+    check_plan(planned.plan, GRAPH, MACHINE)
 
 
 def test_the_clock_ends_a_search_before_its_first_plan_where_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:

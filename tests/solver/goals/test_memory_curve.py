@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,6 +10,9 @@ import pytest
 
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.load_machine import load_machine
+from girih.ir.plan import Plan
+from girih.solver.goals import least_memory
+from girih.solver.goals.least_memory import LeastMemory, MemoryGoal
 from girih.solver.goals.memory_curve import CurvePoint, capacities_between, memory_curve, undominated
 from girih.solver.options import Options
 from girih.solver.reduced_machine import reduced
@@ -41,3 +45,43 @@ def test_a_point_that_another_beats_is_left_out() -> None:
     plan = memory_curve(GRAPH, MACHINE, "L1W", 2, Options(timeout=1.0)).points[0].plan
     points = [CurvePoint(size, cycles, replace(plan, seed=size)) for size, cycles in ((8, 5), (4, 9), (6, 9), (4, 10))]
     assert [(p.bytes, p.cycles) for p in undominated(points)] == [(4, 9), (8, 5)]
+
+
+def test_an_interrupt_before_the_least_memory_is_looked_for_keeps_the_first_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def least_bytes(*_: object) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    monkeypatch.setattr(least_memory, "least_bytes", least_bytes)
+    curve = memory_curve(GRAPH, MACHINE, "L1", 4, Options(timeout=1.0))
+    assert curve.interrupted and len(curve.points) == 1
+    check_plan(curve.points[0].plan, GRAPH, MACHINE)
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_an_interrupt_of_the_simulations_keeps_all_points(monkeypatch: pytest.MonkeyPatch, interrupts: int) -> None:
+    """A second one gives up."""
+    judged: list[Plan] = []
+    with_plans = MemoryGoal.with_plans
+
+    def judge(plan: Plan) -> int:
+        judged.append(plan)
+        if searched and len(judged) <= interrupts:
+            signal.raise_signal(signal.SIGINT)
+        return plan.cycles_predicted
+
+    def end_searches(self: MemoryGoal, least: LeastMemory, plans: list[Plan]) -> LeastMemory:
+        searched.extend(plans)
+        judged.clear()
+        return with_plans(self, least, plans)
+
+    searched: list[Plan] = []
+    expected = memory_curve(GRAPH, MACHINE, "L1", 3, Options(timeout=1.0), judge=judge)
+    monkeypatch.setattr(MemoryGoal, "with_plans", end_searches)
+    if interrupts == 1:
+        assert memory_curve(GRAPH, MACHINE, "L1", 3, Options(timeout=1.0), judge=judge) == expected
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            memory_curve(GRAPH, MACHINE, "L1", 3, Options(timeout=1.0), judge=judge)
