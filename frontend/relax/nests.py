@@ -104,7 +104,7 @@ class _Lowering:
     def padded(self, operand: Operand, func: str, combine: str, dtype: str, *, always: bool) -> Operand:
         """An operand of a combination; a copy with its padding, ``always`` or where that adds something to the result.
 
-        Instructions leave out what is outside of a tensor: only zeros of a sum, and the least number of a maximum, are
+        Instructions leave out what is outside of a tensor: only zeros of a sum, and minus infinity of a maximum, are
         no loss.
         """
         if not isinstance(operand, Ref) or operand.fill is None:

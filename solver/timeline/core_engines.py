@@ -80,7 +80,7 @@ class Lane:
     By version of the scratch buffers, ``free`` and ``vector_free`` are when the matrix and the vector engine can write
     there. ``result``: when what the engines have made of the tile so far is visible; ``prepared`` and ``multiplied``:
     when the stages before the last contraction were over, and when that is visible; ``first``: when the walk began.
-    ``left``: of operands that are staged, when the last copy of each was over, and its engine.
+    ``last_copies``: of operands that are staged, when the last copy of each was over, and its engine.
     """
 
     engines: CoreEngines

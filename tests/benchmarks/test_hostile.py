@@ -10,7 +10,7 @@ from benchmarks.hostile.case import Case, Outcome, WrongResultError, judge
 from benchmarks.hostile.families import FAMILIES, cases_of, counts
 from girih.ir.errors import CheckError, InfeasibleError, UsageError
 
-CASES = {"onnx": 36, "girih": 40, "cli": 20}
+CASES = {"onnx": 36, "girih": 40, "cli": 36}
 """How many cases of each family are tried."""
 
 

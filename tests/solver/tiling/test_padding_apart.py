@@ -69,17 +69,17 @@ def test_the_model_chooses_rows_apart_where_these_are_cheaper() -> None:
 
 
 def test_kinds_of_tiles_add_up() -> None:
-    """Of 14 rows in tiles of 4: three of these, of which one is seen, and one of 2."""
-    graph, op = convolution(14)
+    """Of 16 rows in tiles of 5: three of these, of which the middle one is seen, and one of 1."""
+    graph, op = convolution(16)
     cost, box = OpCost(op, graph, STCP), full(graph.tensor[op.output].shape)
-    shapes = tile_shapes(op, graph, cost, [box], 1 << 40, also=(1, 4, 14, 32))
+    shapes = tile_shapes(op, graph, cost, [box], 1 << 40, also=(1, 5, 16, 32))
     cell = op_boxes(op, graph.tensor, box).tensors
 
     def apart(first: int, last: int) -> tuple[int, ...]:
         return cost.apart(op_boxes(op, graph.tensor, (box[0], Span(first, last), *box[2:])), cell)
 
-    (shape,) = (s for s in shapes if s.sizes == (1, 4, 14, 32))
-    assert shape.apart == tuple(3 * whole + rest for whole, rest in zip(apart(4, 8), apart(12, 14), strict=True))
+    (shape,) = (s for s in shapes if s.sizes == (1, 5, 16, 32))
+    assert shape.apart == tuple(3 * whole + rest for whole, rest in zip(apart(5, 10), apart(15, 16), strict=True))
 
 
 def test_engines_that_stage_have_nothing_apart() -> None:
