@@ -38,7 +38,7 @@ def bank_load(
     cycles: int, bins: int,
 ) -> BankLoad:  # fmt: skip
     """The load of the banks of one memory of ``core``, or of the cluster, in ``bins`` equal parts of the run."""
-    described, touched = machine.memories[memory], accesses.to_memory(memory, core)
+    described, touched = machine.memories[memory], accesses.of_memory(memory, core)
     costs = [c.cost.cost for c in columns.classes]
     operands = columns.bases.shape[1]
     traffic = np.array([[*c.traffic, *[0] * operands][:operands] for c in costs], np.float64).reshape(-1, operands)

@@ -46,7 +46,7 @@ def local_lives(
     for number, buffer in enumerate(buffers):
         by_segment[buffer.segment].append(number)
     step_of, position_of, segment_of = _slot_tables(plan)
-    cores = [accesses.to_memory(memory, core) for core in range(machine.cores)]
+    cores = [accesses.of_memory(memory, core) for core in range(machine.cores)]
     row, low, high = (np.concatenate([getattr(touched, name) for touched in cores]) for name in ("row", "low", "high"))
     core = np.repeat(np.arange(machine.cores), [len(touched.row) for touched in cores])
     known = np.flatnonzero(slots[row] >= 0)

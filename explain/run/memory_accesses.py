@@ -40,7 +40,7 @@ class MemoryAccesses:
         self._is_broadcast = columns.of_class([c.instruction.row.kind == "broadcast" for c in columns.classes], np.bool)
         self._receivers = columns.of_class([_receivers(c.instruction) for c in columns.classes], np.uint64)
 
-    def to_memory(self, memory: int, core: int | None) -> Accesses:
+    def of_memory(self, memory: int, core: int | None) -> Accesses:
         """The accesses to memory number ``memory``, for a memory of cores to that of ``core``."""
         columns = self._columns
         parts: list[Accesses] = []

@@ -69,7 +69,7 @@ def shared_lives(
     shared = machine.memories.index(machine.levels.exchange.memory)
     buffers = tuple(b for b in plan.shared if b.memory == machine.memories[shared].name)
     lives, fetches, stores = _Lives(len(buffers)), _Lives(len(buffers)), _Lives(len(buffers))
-    touched = accesses.to_memory(shared, None)
+    touched = accesses.of_memory(shared, None)
     is_dma = np.array([c.instruction.row.kind == "dma" for c in columns.classes] or [False])[columns.class_of]
     writes = touched.where(touched.writes)
     fetched = writes.where(is_dma[writes.row])

@@ -72,11 +72,11 @@ def value_ways(machine: Machine, through: str | None = None) -> Ways:
     }
     for kind in KINDS:
         source = machine.levels.home.name if kind == "scalar" else ""
-        producers = [
+        of_kind = [
             _carry(machine, e, source, target) for e in machine.engines if kind in e.classes for target in e.writes
         ]
         apart = kind in ("matrix", "vector") and through is not None
-        begins[kind] = [replace(c, passed=not apart or c.target == through) for c in producers]
+        begins[kind] = [replace(c, passed=not apart or c.target == through) for c in of_kind]
     ways: dict[tuple[str, str], float] = {}
     for begin, first in begins.items():
         ended = {c: cycles for c, cycles in _shortest(first, carries, through).items() if c.passed}

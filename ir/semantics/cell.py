@@ -21,7 +21,7 @@ from .concat_aliasing import allocation_extents, concat_aliases, elided_stages
 from .in_place import replaced
 from .region import OpBoxes, op_boxes
 
-HeldBox = tuple[Box, Box]
+BoxInBuffer = tuple[Box, Box]
 """A box of a tensor, and the box that the buffer holds in which it lies."""
 
 
@@ -46,7 +46,7 @@ class Cell:
         """The box that the local buffer of a tensor holds, row-major, in the tensor's own index space."""
         return self.extents[name] if name in self.extents else self.tensors[name]
 
-    def loaded(self, name: str) -> HeldBox | None:
+    def loaded(self, name: str) -> BoxInBuffer | None:
         """The box of a tensor that the cell wants, in what its local buffer holds; ``None`` if it wants nothing."""
         return (self.tensors[name], self.allocated(name)) if name in self.tensors else None
 

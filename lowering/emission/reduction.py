@@ -51,8 +51,7 @@ def reduction(nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool
     loads = [o for o in nest.operands if isinstance(o, Load)]
     numbers = [o for o in nest.operands if not isinstance(o, Load)]
     for load in loads:
-        dtype = buffers[load.buffer].dtype
-        if load.conditions and load.fill is not None and not _neutral(load.fill, dtype, nest.func, combine):
+        if load.conditions and load.fill is not None and not _neutral(load.fill, nest.func, combine):
             raise UnsupportedError(f"a {combine} over {load.buffer} reads {load.fill} outside of its bounds")
     if not loads:
         if combine not in ("max", "min") and numbers[0] != COMBINE_IDENTITY[combine]:
@@ -93,15 +92,9 @@ def reduction(nest: PerfectNest, buffers: Buffers, engine: Engine, started: bool
     return (_along_lanes if form.folds else _element_by_element)(combination, form.loops, started)
 
 
-def _neutral(fill: float, dtype: str, func: str, combine: str) -> bool:
+def _neutral(fill: float, func: str, combine: str) -> bool:
     """Whether what a read yields outside of its bounds changes nothing, so that those points can be left out."""
-    if func == "mul":
-        return fill == 0.0
-    if combine in ("max", "min"):
-        # Networks pad with the lowest finite number of a dtype where they mean minus infinity.
-        lowest = {"float16": -65504.0, "float32": -3.4e38, "bfloat16": -3.3895e38}.get(dtype, float("-inf"))
-        return fill <= lowest if combine == "max" else fill >= -lowest
-    return fill == COMBINE_IDENTITY[combine]
+    return fill == (0.0 if func == "mul" else COMBINE_IDENTITY[combine])
 
 
 def _form(combination: _Combination, engine: Engine, dtype: str, source: str, folds: bool | None) -> VectorForm:

@@ -19,7 +19,7 @@ from functools import cached_property
 
 from ...ir.box import Box
 from ...ir.machine import Level
-from ...ir.semantics.cell import HeldBox
+from ...ir.semantics.cell import BoxInBuffer
 from ...ir.semantics.portions import interleaved, portions, receivers
 from .copy_time import Transfers
 
@@ -57,11 +57,11 @@ class Copies:
 
     def __init__(self, transfers: Transfers) -> None:
         self.transfers = transfers
-        self._loads: dict[tuple[tuple[HeldBox | None, ...], tuple[int, ...], Level], TensorLoad] = {}
+        self._loads: dict[tuple[tuple[BoxInBuffer | None, ...], tuple[int, ...], Level], TensorLoad] = {}
         self._portions: dict[tuple[Box, tuple[int, ...]], tuple[Box, ...]] = {}
         self._orders: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
-    def load(self, wanted: tuple[HeldBox | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
+    def load(self, wanted: tuple[BoxInBuffer | None, ...], extents: tuple[int, ...], source: Level) -> TensorLoad:
         """How a tensor comes to the cores from ``source``; each wants a box in its room (``None``: nothing)."""
         machine, key = self.transfers.machine, (wanted, extents, source)
         if key not in self._loads:

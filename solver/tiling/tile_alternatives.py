@@ -206,7 +206,7 @@ def _listed(tiler: Tiler, question: _Question, buffers: Sequence[LocalBuffer]) -
     cost = None if chosen_pair is None else int(problem.cycles[chosen_pair[0], chosen_pair[1]])
     levels = tiler.machine.levels
     names = [level.name for level in (levels.sums, levels.weights)]
-    occupied = {name: _occupied_bytes(question.op.name, buffers, name) for name in names}
+    occupied = {name: _occupied_by_others(question.op.name, buffers, name) for name in names}
     listed: list[TileAlternative] = []
     if chosen_pair is None:
         listed.append(TileAlternative(question.tile, None, 0, 0, True, ""))
@@ -238,7 +238,7 @@ def _why_not(
 ) -> str:
     """What speaks against another tile than the plan's.
 
-    The latter takes ``chosen_cycles``; what is ``occupied`` in each memory, :func:`_occupied_bytes` says.
+    The latter takes ``chosen_cycles``; what is ``occupied`` in each memory, :func:`_occupied_by_others` says.
     """
     problem, op = question.problem, question.op
     assert other.cycles is not None
@@ -265,7 +265,7 @@ def _why_not(
     return "no plan with it was predicted to be better, or a cut for the whole plan excluded it"
 
 
-def _occupied_bytes(op: str, buffers: Sequence[LocalBuffer], memory: str) -> int:
+def _occupied_by_others(op: str, buffers: Sequence[LocalBuffer], memory: str) -> int:
     """Bytes of a memory that other operators of the segment take at most while ``op`` uses it."""
     op_spans = [b.live for b in buffers if b.op == op and b.memory == memory]
     others = [b for b in buffers if b.op != op and b.memory == memory]

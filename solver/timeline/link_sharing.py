@@ -33,7 +33,7 @@ def _crossing(link: Link, homes: Collection[str]) -> tuple[DmaQueue, ...]:
     return ("dma in",) if sides == {True} else ("dma out",)
 
 
-class _LinkLoad:
+class _BandwidthLoad:
     """The bandwidth of one link over time, in bytes a cycle: from ``times[i]`` on, ``rows[i]`` is what is left, and for
     each DMA queue that crosses the link, at its ``place`` and the next one, what it holds and what it works with."""
 
@@ -137,7 +137,9 @@ class Links:
             link.name: _RateShares(link.bytes_per_cycle, 1 if apart.issuperset(link.memories) else cores)
             for link in machine.links
         }
-        self._loads = {link.name: _LinkLoad(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links}
+        self._loads = {
+            link.name: _BandwidthLoad(link.bytes_per_cycle, _crossing(link, homes)) for link in machine.links
+        }
         copy, dma = (
             max((e.bytes_per_cycle for e in machine.engines if kind in e.classes), default=0)
             for kind in ("copy", "dma")
@@ -149,7 +151,7 @@ class Links:
             served = bytes_served(memory, used.get(memory.name, 0))
             only_dma = memory.name in apart
             self._shares[memory.name] = _RateShares(served, 1) if only_dma else _RateShares(served, cores, copy, dma)
-            self._loads[memory.name] = _LinkLoad(served, ("dma in", "dma out"))
+            self._loads[memory.name] = _BandwidthLoad(served, ("dma in", "dma out"))
 
     def _crowding(self, memory: str, buffer: SharedBuffer | None, reached: Reached | None) -> float:
         """How often as long the fullest bank takes for what moves at one time as all banks together would.

@@ -137,7 +137,7 @@ def test_the_load_of_banks_adds_up_to_the_traffic(name: str) -> None:
     for number, memory in enumerate(given.machine.memories):
         for core in (0, 1) if memory.scope == "core" else (None,):
             load = bank_load(given.machine, run.columns, run.accesses, number, core, cycles, 50)
-            touched = run.accesses.to_memory(number, core)
+            touched = run.accesses.of_memory(number, core)
             traffic = [run.columns.classes[run.columns.class_of[row]].cost.cost.traffic for row in touched.row]
             asked = sum(t[o] for t, o in zip(traffic, touched.operand, strict=True) if o < len(t))
             assert load.used.shape == load.overloaded.shape == (memory.banks, 50)
@@ -161,7 +161,7 @@ def test_a_broadcast_reaches_the_last_of_64_cores() -> None:
     columns = replace(columns, classes=tuple(map(to_core_63, columns.classes)))
     accesses = MemoryAccesses(given.program, given.machine, columns)
     local = next(n for n, m in enumerate(given.machine.memories) if m.name == given.machine.roles["local"].name)
-    written = {core: accesses.to_memory(local, core) for core in (0, 62, 63)}
+    written = {core: accesses.of_memory(local, core) for core in (0, 62, 63)}
     kinds = {core: set(columns.class_of[w.row[w.writes]].tolist()) for core, w in written.items()}
     assert kinds[63] and kinds[63] <= set(broadcasts)
     assert not kinds[62] and not kinds[0] & set(broadcasts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
+from math import inf, prod
 from random import Random
 
 import numpy as np
@@ -182,7 +182,7 @@ def test_a_depthwise_convolution_is_one_instruction() -> None:
 def test_a_maximum_of_nothing_is_not_zero() -> None:
     """Where a window may see nothing, what lies outside is written first; where not, no instruction is wasted."""
     for pads, expected in (([1, 1], {"vpool.max": 1}), ([2, 2], {"vfill.s": 1, "vpool.max": 1})):
-        taps = Access("x", (Affine((1, 0, 1), -pads[0]), Affine((0, 1, 0))), -65504.0)
+        taps = Access("x", (Affine((1, 0, 1), -pads[0]), Affine((0, 1, 0))), -inf)
         axes = (Axis("i", 8 + sum(pads) - 1), Axis("c", 64), Axis("k", 2, True))
         write = Access("y", (Affine((1, 0, 0)), Affine((0, 1, 0))))
         x, y = Tensor("x", (8, 64), "float16"), Tensor("y", (axes[0].extent, 64), "float16")
