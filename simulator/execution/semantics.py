@@ -161,8 +161,10 @@ def pool(template: InstructionTemplate, dst: Array, a: Array) -> None:
     if func == "avg":
         result = result / np.maximum(inside, 1)
     elif _fields(template, "acc")[0]:
-        result = COMBINE[func](result, (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst))
-        inside = np.ones(1)
+        before = (to_integer if integers and dst.dtype.kind in "iub" else _exact)(dst)
+        # What windows of integers see nothing of may be a float below all integers.
+        store(dst, np.where(inside, COMBINE[func](result, before), before))
+        return
     store(dst, np.where(inside, result, 0))
 
 

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from girih.ir.errors import UsageError
@@ -25,6 +25,7 @@ def ordered(instructions: list[tuple[str, Instruction]], seed: int) -> Program:
 
 
 @given(seed=st.integers(0, 1 << 32))
+@example(seed=2751)  # A window of integers sees nothing of a float below all integers.
 @settings(max_examples=60, deadline=None)
 def test_a_program_does_what_its_instructions_do_one_after_the_other(seed: int) -> None:
     instructions, before = random_instructions(seed, EXACT), anything(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from itertools import count
-from math import prod
+from math import inf, prod
 from random import Random
 
 import numpy as np
@@ -180,8 +180,7 @@ class _Growth:
         """A pooling over one or two dimensions."""
         shape = self.shape(x)
         dims = self.rng.sample(range(len(shape)), min(len(shape), self.rng.choice([1, 2])))
-        most = float(np.finfo(self.dtype).max)
-        combine, fill = self.rng.choice([("max", -most), ("sum", 0.0), ("min", most)])
+        combine, fill = self.rng.choice([("max", -inf), ("sum", 0.0), ("min", inf)])
         spatial, kernels, index = list(shape), [], []
         terms: list[tuple[int, dict[int, int]]] = []
         for d, extent in enumerate(shape):
