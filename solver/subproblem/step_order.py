@@ -2,9 +2,11 @@
 
 Instances of a segment are independent, so those of a later segment can begin before the last of an earlier one: a
 result is then consumed while it is still on chip, at the price of switching between the weights of the segments. The
-two extremes are tried, and the prediction decides:
+two extremes are tried for each segmentation, and the prediction decides; of the best plan also orders between them
+(:mod:`..loop.changes.reorder`), where segments are depth first in groups:
 
     segment by segment    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 b3 b4  c1 c2  d1
+    b and c in a group    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 c1 b3 b4 c2  d1
     depth first           a1 a2 b1 a3 a4 b2 c1  a5 a6 b3 a7 a8 b4 c2  d1
 
 Depth first is the order of Zhao et al. (OSDI 2023, algorithm 3): of the steps whose inputs are there, the one of the
@@ -36,13 +38,33 @@ def orders(
 
 
 def order_like(graph: Graph, cells: Cells, plan: Plan, segments: Sequence[Segment]) -> tuple[Step, ...] | None:
-    """The order for ``segments``, segment by segment or depth first, as ``plan`` has it for its own; ``None`` if it is
-    both or neither."""
+    """The order for as many ``segments``, segment by segment or depth first, all of them or in groups, as ``plan`` has
+    it for its own; ``None`` if it is all of that, or nothing of it."""
     by_segment = plan.steps == segment_by_segment(plan.segments)
     by_depth = plan.steps == depth_first(graph, cells, plan.segments)
-    if by_segment == by_depth:
+    if by_segment and by_depth:
         return None
-    return segment_by_segment(segments) if by_segment else depth_first(graph, cells, segments)
+    if by_segment or by_depth:
+        return segment_by_segment(segments) if by_segment else depth_first(graph, cells, segments)
+    groups = groups_of(plan)
+    if plan.steps != depth_first(graph, cells, plan.segments, groups):
+        return None
+    return depth_first(graph, cells, segments, groups)
+
+
+def groups_of(plan: Plan) -> tuple[int, ...]:
+    """For each segment of a plan, the number of the group of segments whose instances take turns with its own."""
+    first, last = [0] * len(plan.segments), [0] * len(plan.segments)
+    for place, step in reversed(list(enumerate(plan.steps))):
+        first[step.segment] = place
+        last[step.segment] = max(last[step.segment], place)
+    groups: list[int] = []
+    group, latest = -1, -1
+    for begin, end in zip(first, last, strict=True):
+        group += begin > latest
+        latest = max(latest, end)
+        groups.append(group)
+    return tuple(groups)
 
 
 def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
@@ -50,10 +72,20 @@ def segment_by_segment(segments: Sequence[Segment]) -> tuple[Step, ...]:
     return tuple(Step(i, n) for i, s in enumerate(segments) for n in range(count(s.instances)))
 
 
-def depth_first(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> tuple[Step, ...]:
-    """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance."""
+def depth_first(
+    graph: Graph, cells: Cells, segments: Sequence[Segment], groups: Sequence[int] = ()
+) -> tuple[Step, ...]:
+    """Of the steps whose inputs are there, always the one of the latest segment, then of the first instance.
+
+    ``groups``: that in one group of segments after the other; the number of its group for each segment, which never
+    falls from one to the next.
+    """
     dependences = _dependences(graph, cells, segments)
-    return tuple(nx.lexicographical_topological_sort(dependences, key=lambda step: (-step.segment, step.instance)))
+
+    def rank(step: Step) -> tuple[int, int, int]:
+        return groups[step.segment] if groups else 0, -step.segment, step.instance
+
+    return tuple(nx.lexicographical_topological_sort(dependences, key=rank))
 
 
 def _dependences(graph: Graph, cells: Cells, segments: Sequence[Segment]) -> nx.DiGraph[Step]:

@@ -1,11 +1,12 @@
 """Local search: changes of the best plan, which only a whole plan can tell to be worth it.
 
-In turn: other splits for its segments and fewer instances (:mod:`.resegment`), and tiles of operators of one segment
-that are chosen for each other (:mod:`...subproblem.joint_tiles`). Each is kept if the prediction says that it is
-better. Once the timeout pays for no more, the rest is left out: what is done before that does not depend on the
-timeout. Other addresses (:mod:`.readdress`) cost a few predictions; they are tried for the best plan and for each that
-is better than the one it was changed from, whatever is paid, so that none is left without them where a timeout ends;
-changes go on from the plan without them. In the end they are searched for, if that is paid.
+In turn: other splits for its segments and fewer instances (:mod:`.resegment`), other orders of instances
+(:mod:`.reorder`), and tiles of operators of one segment that are chosen for each other
+(:mod:`...subproblem.joint_tiles`). Each is kept if the prediction says that it is better. Once the timeout pays for no
+more, the rest is left out: what is done before that does not depend on the timeout. Other addresses
+(:mod:`.readdress`) cost a few predictions; they are tried for the best plan and for each that is better than the one it
+was changed from, whatever is paid, so that none is left without them where a timeout ends; changes go on from the plan
+without them. In the end they are searched for, if that is paid.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from ...subproblem.tiling_alternatives import TiledSegment
 from ..evaluate import evaluate_segments, evaluate_tiled
 from .plan_neighbourhood import Neighbourhood
 from .readdress import readdress
+from .reorder import spilled_borders, with_borders
 from .resegment import aligned, bare, coarser, longest_first
 
 PREDICTED_BEFORE_PLAN = (4, 32)
 """How often, for each operator of the network, operators are predicted to choose tiles for each other until a whole
 plan is built with those that were chosen: at first, and at most; each time, it is twice as often as the time before.
 Chosen: segments that take longest come first, and what a timeout ends before the next plan is lost."""
+
+MOST_ORDERS = 4
+"""How many other orders of instances are tried around a plan. Chosen, not measured."""
 
 
 def improve(around: Neighbourhood) -> None:
@@ -35,6 +40,8 @@ def improve(around: Neighbourhood) -> None:
         around, plan = align(around, plan)
     if around.tries("fewer-instances"):
         plan = coarsen(around, plan)
+    if around.tries("step-orders"):
+        plan = reorder(around, plan)
     if around.tries("joint-tiles"):
         plan = retile(around, plan)
         around.subproblem.cancel_joint_tiles()
@@ -73,6 +80,28 @@ def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
     steps = order_like(subproblem.graph, subproblem.cells, plan, [t.segment for t in tiled])
     answer = evaluate_tiled(subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps)
     return _better(around, plan, answer)
+
+
+def reorder(around: Neighbourhood, plan: Plan) -> Plan:
+    """The best plan of this one and those in which segments at borders that spilled results cross take turns, or no
+    longer do."""
+    subproblem = around.subproblem
+    graph, cells = subproblem.graph, subproblem.cells
+    attempted = {plan.steps}
+    for borders in spilled_borders(graph, plan):
+        for take_turns in (False, True):
+            steps = with_borders(graph, cells, plan, borders, take_turns=take_turns)
+            if steps in attempted:
+                continue
+            if len(attempted) > MOST_ORDERS or around.incumbent.is_over or not around.paid():
+                return plan
+            attempted.add(steps)
+            tiled = [subproblem.kept_tiles(segment, around.cuts, around.iteration) for segment in plan.segments]
+            answer = evaluate_tiled(
+                subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps
+            )
+            plan = _better(around, plan, answer)
+    return plan
 
 
 def retile(around: Neighbourhood, plan: Plan) -> Plan:
