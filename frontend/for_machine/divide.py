@@ -1,4 +1,4 @@
-"""Two products whose inner result fits nowhere at once are made part after part.
+"""Two products whose inner result has no room in local memory are made part after part.
 
     h = f(x·W + b); y = z + (h·V + c)
 
@@ -6,11 +6,11 @@ becomes, with the columns of W and b and the rows of V in parts,
 
     h0 = f(x·W0 + b0); y0 = z + (h0·V0 + c); h1 = f(x·W1 + b1); y1 = y0 + h1·V1; ...
 
-Where x, h and y do not fit together into the local memories of all cores, nor z with h into the shared memory, nor z
-with W and V, plans of the first form move h through main memory, or W and V more than once. In the second, a part of h
-needs no more room than the cores have, W and V are fetched once, and each y takes the place of the one before it. What
-it costs is a pass of the vector engine over y for each part, and its rounding, to the dtype of y: the order of
-summation, which this is a choice of, is the graph's (decision 0008).
+Where x, h and y do not fit together into the local memories of all cores, plans of the first form move h through shared
+or main memory, or W and V more than once. In the second, a part of h needs no more room than the cores have, W and V
+are fetched once, or once for each share of the images if x and y have no room for all of them, and each y takes the
+place of the one before it. What it costs is a pass of the vector engine over y for each part, and its rounding, to the
+dtype of y: the order of summation, which this is a choice of, is the graph's (decision 0008).
 """
 
 from __future__ import annotations
@@ -111,19 +111,26 @@ def _column(stage: Stage) -> int | None:
 
 
 def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
-    """How many parts there must be; 1 if none are needed, or none are enough."""
-    size = {name: graph.tensor[name].bytes for name in (*pair.weights, pair.inner, pair.added)}
-    inner, outer = size[pair.inner], graph.tensor[pair.second.output].bytes
-    read = sum(graph.tensor[n].bytes for n in pair.first.inputs if n not in graph.constant_names)
+    """How many parts there must be; 1 if none are needed, or none are enough.
+
+    If x and y do not fit with any part of h, fewer images come at once, and W and V again for each such share of them.
+    """
+    inner, result = graph.tensor[pair.inner].bytes, graph.tensor[pair.second.output]
+    outer = result.bytes + sum(graph.tensor[n].bytes for n in pair.first.inputs if n not in graph.constant_names)
+    weights = sum(graph.tensor[name].bytes for name in set(pair.weights))
     cores = machine.levels.activations.capacity * machine.cores
-    shared = machine.levels.exchange.capacity
-    weights = sum(size[name] for name in set(pair.weights))
-    if read + outer + inner <= cores or size[pair.added] + min(inner, weights) <= shared:
-        return 1
     columns = graph.tensor[pair.inner].shape[-1]
     most = columns // (LEAST_COLUMNS * machine.engine_for("matrix").columns)
-    enough = (n for n in range(2, most + 1) if read + outer + inner / n <= FILL * cores)
-    return next(enough, 1)
+    images = result.shape[0] if len(result.shape) > 1 else 1
+    for shares in range(1, images + 1):
+        share = -(-images // shares) / images
+        if shares * weights >= 2 * inner + weights or (outer + inner) * share <= cores:
+            # To move h through main memory costs less, or there is room for it.
+            return 1
+        enough = (n for n in range(2, most + 1) if (outer + inner / n) * share <= FILL * cores)
+        if parts := next(enough, 0):
+            return parts
+    return 1
 
 
 def _divided(edited: EditedGraph, pair: _Pair, parts: int) -> list[Op]:

@@ -85,17 +85,36 @@ def test_a_plan_of_parts_is_shorter_and_right() -> None:
     assert np.abs(got.astype(np.float64) - expected).max() < 1e-2 * np.abs(expected).max()
 
 
+def test_where_x_and_y_have_no_room_for_all_images() -> None:
+    """They take 557,056 of 524,288 bytes, and h four times as much: half of the images come at once."""
+    graph = form("plain", rows=68)
+    in_parts = divide(graph, MACHINE)
+    check_graph(in_parts)
+    assert len(in_parts.ops) == 2 * 7, "of 458,752 bytes, x and y of half the images leave a sixth of their h"
+    plans = [plan(g, MACHINE, Options(timeout=2.0)).plan for g in (graph, in_parts)]
+    assert plans[1].cycles_predicted < plans[0].cycles_predicted
+
+
+def test_room_in_shared_memory_is_no_reason_against_it() -> None:
+    """Where all of h, W and V fit there, parts still save the ways of h from the cores and back."""
+    graph, machine = form("plain"), small(1 << 16, 1 << 23)
+    in_parts = divide(graph, machine)
+    assert len(in_parts.ops) > len(graph.ops)
+    plans = [plan(g, machine, Options(timeout=2.0)).plan for g in (graph, in_parts)]
+    assert plans[1].cycles_predicted < plans[0].cycles_predicted
+
+
 @pytest.mark.parametrize(
-    ("local", "shared", "why"),
+    ("rows", "inner", "local", "why"),
     [
-        (1 << 20, 1 << 18, "the cores have room for h"),
-        (1 << 16, 1 << 20, "the shared memory has room for h"),
-        (1 << 14, 1 << 18, "the cores have no room for x and y"),
+        (17, 2048, 1 << 20, "the cores have room for h"),
+        (17, 2048, 1 << 14, "W and V twice are more than h there and back"),
+        (68, 256, 40 << 10, "half of the images have room with all of h"),
     ],
 )
-def test_nothing_changes_where_it_would_not_help(local: int, shared: int, why: str) -> None:
-    graph = vit()
-    assert divide(graph, small(local, shared)) is graph, why
+def test_nothing_changes_where_it_would_not_help(rows: int, inner: int, local: int, why: str) -> None:
+    graph = form("plain", rows, inner)
+    assert divide(graph, small(local, 1 << 12)) is graph, why
 
 
 def started(graph: Graph) -> Graph:
@@ -121,13 +140,13 @@ def started(graph: Graph) -> Graph:
     return replace(graph, ops=tuple(ops))
 
 
-def form(kind: str, rows: int = 17) -> Graph:
-    """x, h and y of 8 times so many rows."""
+def form(kind: str, rows: int = 17, inner: int = 2048) -> Graph:
+    """x, h and y of 8 times so many rows; h has ``inner`` columns."""
     net = graphs.Net("other", "float16")
     x = net.input("x", 8, rows, 256)
-    h = net.matmul("first", x, 2048, relu=True)
+    h = net.matmul("first", x, inner, relu=True)
     between = net.softmax("between", h) if kind == "something in between" else h
-    width = 2048 if kind == "h is z" else 256
+    width = inner if kind == "h is z" else 256
     y = net.matmul("second", between, width, add=h if kind == "h is z" else x, relu=kind == "more than a sum")
     more = [net.elementwise("more", "neg", h)] if kind == "h is read twice" else [h] if kind == "h is an output" else []
     return started(net.graph(y, *more))
