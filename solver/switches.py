@@ -42,6 +42,7 @@ Switch = Literal[
     "smaller-memories",
     "stalled-depths",
     "stationary-first",
+    "step-groups",
     "step-orders",
     "thirds",
     "tiling-model",
@@ -74,6 +75,7 @@ SWITCHES: Mapping[Switch, str] = {
     "early-weights": "Weights are loaded before inputs that their segment waits for, where that takes less time.",
     "queue-order": "Queues issue instructions of neighbouring tiles, operators and sub-batches in another order.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
+    "step-groups": "Of the best plan, segments around spilled results also take turns in groups.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",
     "thirds": "Few images, heads or rows may also be taken in three, six or twelve equal parts, one after the other.",
@@ -81,7 +83,7 @@ SWITCHES: Mapping[Switch, str] = {
     "weight-starvation": "A segment is priced with the wait of its first instance for weights without room.",
     "output-stores": "The last segment is priced with the stores of outputs after the instances that compute them.",
     # The subproblem.
-    "step-orders": "Besides segment by segment, instances also run depth first.",
+    "step-orders": "Besides segment by segment, instances of all segments also run depth first.",
     "operator-order": "Products move behind vector operators, so that the matrix engine works meanwhile.",
     "concat-aliasing": "Operands of a concatenation are computed or loaded where the concatenation lies.",
     # Tiling.

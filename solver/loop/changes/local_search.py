@@ -40,7 +40,7 @@ def improve(around: Neighbourhood) -> None:
         around, plan = align(around, plan)
     if around.tries("fewer-instances"):
         plan = coarsen(around, plan)
-    if around.tries("step-orders"):
+    if around.tries("step-groups"):
         plan = reorder(around, plan)
     if around.tries("joint-tiles"):
         plan = retile(around, plan)
