@@ -7,24 +7,24 @@ becomes, with the columns of W and b and the rows of V in parts,
     h0 = f(x·W0 + b0); y0 = z + (h0·V0 + c); h1 = f(x·W1 + b1); y1 = y0 + h1·V1; ...
 
 Where x, h and y do not fit together into the local memories of all cores, plans of the first form move h through shared
-or main memory, or W and V more than once. In the second, a part of h needs no more room than the cores have, W and V
-are fetched once, or once for each share of the images if x and y have no room for all of them, and each y takes the
-place of the one before it. What it costs is a pass of the vector engine over y for each part, and its rounding, to the
-dtype of y: the order of summation, which this is a choice of, is the graph's (decision 0008).
+or main memory, or W and V once for each share of the images. In the second, a part of h needs no more room than the
+cores have, so that there are fewer shares, and each y takes the place of the one before it. What it costs is a pass of
+the vector engine over y for each part, and its rounding, to the dtype of y: the order of summation, which this is a
+choice of, is the graph's (decision 0008). :mod:`.pair_traffic` estimates what is cheapest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import inf
 
 from ...ir.box import Span, part
 from ...ir.graph import Access, Graph, Op, Stage, Tensor, contraction_axes
 from ...ir.machine import Machine
 from .edited_graph import EditedGraph, own_dimension, shortened
+from .pair_traffic import PairTraffic
 
-FILL = 7 / 8
-"""Of the local memories, what x, y and a part of h may take together."""
 LEAST_COLUMNS = 4
 """A part of h has at least so many times the columns of the matrix engine."""
 
@@ -111,26 +111,18 @@ def _column(stage: Stage) -> int | None:
 
 
 def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
-    """How many parts there must be; 1 if none are needed, or none are enough.
-
-    If x and y do not fit with any part of h, fewer images come at once, and W and V again for each such share of them.
-    """
-    inner, result = graph.tensor[pair.inner].bytes, graph.tensor[pair.second.output]
-    outer = result.bytes + sum(graph.tensor[n].bytes for n in pair.first.inputs if n not in graph.constant_names)
-    weights = sum(graph.tensor[name].bytes for name in set(pair.weights))
-    cores = machine.levels.activations.capacity * machine.cores
+    """In how many parts h is cheapest, 1 if as a whole: by the estimate, with as many shares of the images as suit."""
+    traffic = PairTraffic(graph, machine, pair.first, pair.second)
     columns = graph.tensor[pair.inner].shape[-1]
-    most = columns // (LEAST_COLUMNS * machine.engine_for("matrix").columns)
-    images = result.shape[0] if len(result.shape) > 1 else 1
-    for shares in range(1, images + 1):
-        share = -(-images // shares) / images
-        if shares * weights >= 2 * inner + weights or (outer + inner) * share <= cores:
-            # To move h through main memory costs less, or there is room for it.
-            return 1
-        enough = (n for n in range(2, most + 1) if (outer + inner / n) * share <= FILL * cores)
-        if parts := next(enough, 0):
-            return parts
-    return 1
+    most = columns // (LEAST_COLUMNS * machine.shared_engine("matrix").columns)
+    best, least = 1, traffic.moved
+    for shares in (n for n in range(1, traffic.images + 1) if traffic.images % n == 0):
+        # More parts than have room cost more.
+        fits = ((cycles, n) for n in range(1, most + 1) if (cycles := traffic.cycles(shares, n)) < inf)
+        cycles, parts = next(fits, (inf, 1))
+        if cycles < least:
+            best, least = parts, cycles
+    return best
 
 
 def _divided(edited: EditedGraph, pair: _Pair, parts: int) -> list[Op]:

@@ -38,8 +38,8 @@ def orders(
 
 
 def order_like(graph: Graph, cells: Cells, plan: Plan, segments: Sequence[Segment]) -> tuple[Step, ...] | None:
-    """The order for as many ``segments``, segment by segment or depth first, all of them or in groups, as ``plan`` has
-    it for its own; ``None`` if it is all of that, or nothing of it."""
+    """An order for as many other ``segments`` of the kind that ``plan`` has: segment by segment, depth first, or depth
+    first in the same groups; ``None`` if its order is of no kind, or of the first two at once."""
     by_segment = plan.steps == segment_by_segment(plan.segments)
     by_depth = plan.steps == depth_first(graph, cells, plan.segments)
     if by_segment and by_depth:

@@ -12,10 +12,11 @@ without them. In the end they are searched for, if that is paid.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 from ....ir.plan import Plan, Segment, Solved
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
-from ...subproblem.step_order import order_like
+from ...subproblem.step_order import depth_first, groups_of, order_like
 from ...subproblem.tiling_alternatives import TiledSegment
 from ..evaluate import evaluate_segments, evaluate_tiled
 from .plan_neighbourhood import Neighbourhood
@@ -83,24 +84,25 @@ def coarsen(around: Neighbourhood, plan: Plan) -> Plan:
 
 
 def reorder(around: Neighbourhood, plan: Plan) -> Plan:
-    """The best plan of this one and those in which segments at borders that spilled results cross take turns, or no
+    """The best plan of this one and those in which segments at borders that its spilled results cross take turns, or no
     longer do."""
     subproblem = around.subproblem
     graph, cells = subproblem.graph, subproblem.cells
+    if plan.steps != depth_first(graph, cells, plan.segments, groups_of(plan)):
+        return plan
     attempted = {plan.steps}
-    for borders in spilled_borders(graph, plan):
-        for take_turns in (False, True):
-            steps = with_borders(graph, cells, plan, borders, take_turns=take_turns)
-            if steps in attempted:
-                continue
-            if len(attempted) > MOST_ORDERS or around.incumbent.is_over or not around.paid():
-                return plan
-            attempted.add(steps)
-            tiled = [subproblem.kept_tiles(segment, around.cuts, around.iteration) for segment in plan.segments]
-            answer = evaluate_tiled(
-                subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps
-            )
-            plan = _better(around, plan, answer)
+    for borders, take_turns in product(spilled_borders(graph, plan), (False, True)):
+        if len(attempted) > MOST_ORDERS or around.incumbent.is_over or not around.paid():
+            return plan
+        steps = with_borders(graph, cells, plan, borders, take_turns=take_turns)
+        if steps in attempted:
+            continue
+        attempted.add(steps)
+        tiled = [subproblem.kept_tiles(segment, around.cuts, around.iteration) for segment in plan.segments]
+        answer = evaluate_tiled(
+            subproblem, around.incumbent, tiled, around.iteration, *_segmentation(plan), steps=steps
+        )
+        plan = _better(around, plan, answer)
     return plan
 
 

@@ -23,12 +23,14 @@ from ...subproblem.step_order import depth_first, groups_of
 def spilled_borders(graph: Graph, plan: Plan) -> list[tuple[int, ...]]:
     """Borders that spilled results cross, by their bytes at one border; those first that the most bytes cross in all.
 
-    Border *i* lies behind segment *i*.
+    Border *i* lies behind segment *i*. What the host reads is stored in any order.
     """
     place = {name: number for number, segment in enumerate(plan.segments) for name in segment.ops}
     crossing = [0] * len(plan.segments)
     for name in sorted({b.tensor for b in plan.shared if b.store} - graph.output_tensors):
         readers = [place[op.name] for op in graph.consumers[name]]
+        if any(op.host is not None for op in graph.consumers[name]):
+            continue
         for border in range(place[graph.producer[name].name], max(readers, default=0)):
             crossing[border] += graph.tensor[name].bytes
     by_size: defaultdict[int, list[int]] = defaultdict(list)
@@ -42,7 +44,8 @@ def spilled_borders(graph: Graph, plan: Plan) -> list[tuple[int, ...]]:
 def with_borders(
     graph: Graph, cells: Cells, plan: Plan, borders: Collection[int], *, take_turns: bool
 ) -> tuple[Step, ...]:
-    """The plan's order, but for segments on both sides of these borders, which take turns or do not."""
+    """The order of a plan that is depth first in groups, but segments on both sides of these borders take turns, or do
+    not."""
     ends = [later > earlier for earlier, later in pairwise(groups_of(plan))]
     for border in borders:
         ends[border] = not take_turns

@@ -109,7 +109,7 @@ def test_room_in_shared_memory_is_no_reason_against_it() -> None:
     [
         (17, 2048, 1 << 20, "the cores have room for h"),
         (17, 2048, 1 << 14, "W and V twice are more than h there and back"),
-        (68, 256, 40 << 10, "half of the images have room with all of h"),
+        (68, 256, 40 << 10, "a quarter of the images have room with all of h, and weights are light"),
     ],
 )
 def test_nothing_changes_where_it_would_not_help(rows: int, inner: int, local: int, why: str) -> None:

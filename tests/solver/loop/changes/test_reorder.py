@@ -56,6 +56,14 @@ def test_borders_that_equal_spilled_results_cross_change_together() -> None:
     assert spilled_borders(graph, plan_of(graph, segments, (b, b), steps)) == [(1,)], "in two boxes, counted once"
 
 
+def test_what_the_host_reads_is_stored_in_any_order() -> None:
+    graph = graphs.host_between()
+    segments = tuple(Segment((op.name,), (), (), ()) for op in graph.ops)
+    read = [op.inputs[0] for op in graph.ops if op.host is not None]
+    assert set(read) & set(graph.producer), "one is computed"
+    assert spilled_borders(graph, plan_of(graph, segments, tuple(read), segment_by_segment(segments))) == []
+
+
 def test_what_crosses_several_borders_counts_at_each() -> None:
     """In a residual block; those borders come first that the most bytes cross in all."""
     graph = graphs.residual()
@@ -87,7 +95,7 @@ def test_segments_at_a_border_take_turns_and_stop_doing_so() -> None:
 
 def with_room_for(share: float, graph: Graph, segments: tuple[Segment, ...]) -> tuple[Neighbourhood, Plan]:
     """A plan, segment by segment, whose results have so much of the room in shared memory that they need."""
-    room = int(graph.ops and graph.tensor[graph.ops[0].output].bytes * share)
+    room = int(graph.tensor[graph.ops[0].output].bytes * share)
     memories = tuple(replace(m, capacity=room) if MACHINE.use_of(m.name) == "shared" else m for m in MACHINE.memories)
     machine = replace(MACHINE, memories=memories)
     incumbent = Incumbent(Record(60.0, None), (0, ""), Referee(graph, 60.0, None))
@@ -129,4 +137,8 @@ def test_the_plan_stays_where_nothing_is_better(monkeypatch: pytest.MonkeyPatch)
     assert attempted == [depth_first(graph, Cells(graph), segments)], "the plan's own order is not tried again"
     attempted.clear()
     assert reorder(replace(around, paid=lambda: False), plan) is plan
+    backwards = replace(plan, steps=plan.steps[::-1])
+    assert reorder(around, backwards) is backwards, "an order of no kind"
+    monkeypatch.setattr(local_search, "MOST_ORDERS", 0)
+    assert reorder(around, plan) is plan
     assert not attempted
