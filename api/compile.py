@@ -31,6 +31,7 @@ from ..ir.trace import Trace
 from ..solver.options import Listener, Planned, Progress, Strategy
 from . import arguments, container
 from .cache import Cache, open_cache
+from .goals.graph_for import graph_for
 from .held_interrupts import load_solver, whole_imports
 from .options import DEFAULT_TARGET, CompileOptions, Precision, number_of_jobs
 from .plugins.compiled_with import with_places
@@ -256,7 +257,6 @@ def compile_for(
         with whole_imports():
             # Imported here because TVM takes seconds to load.
             from ..frontend import import_onnx
-            from ..frontend.for_machine import fitted
             from ..frontend.reference.run import model_bytes
             from ..lowering import Lowerer
             from ..solver import plan
@@ -274,7 +274,7 @@ def compile_for(
             clusters=machine.clusters,
             listener=stages.importing,
         )
-        graph = fitted(graph, machine, divides=options.strategy == "solver")
+        graph = graph_for(graph, machine, options.for_solver)
         # The network itself, for a later `run --check`.
         network = model_bytes(model)
     with stages("plan"):

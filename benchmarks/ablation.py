@@ -33,8 +33,8 @@ from rich.table import Table
 
 from benchmarks.networks import Measurements, Rows, chosen_networks, columns, common_options
 from benchmarks.published import PUBLISHED
+from girih.api.goals.graph_for import graph_for
 from girih.frontend import import_onnx
-from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_machine import check_machine
 from girih.ir.errors import GirihError
 from girih.ir.graph import Graph
@@ -149,7 +149,7 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     most = 1 if case.without == PORTIONS else operand_movement.MOST_PORTIONS
     try:
         with patch.object(operand_movement, "MOST_PORTIONS", most):
-            planned = plan(fitted(graph(case.network), machine, divides=True), machine, options)
+            planned = plan(graph_for(graph(case.network), machine, options), machine, options)
     except GirihError as error:
         return case, row | {"status": "failed", "error": str(error), "seconds": time.perf_counter() - began}
     status = "ok" if planned.log.is_reproducible else planned.log.status

@@ -31,8 +31,8 @@ from rich.console import Console
 from benchmarks.ablation import NETWORKS, OTHERS, graph, prepare
 from benchmarks.networks import Measurements, Rows, chosen_networks, columns, common_options, ratio
 from benchmarks.published import PUBLISHED
+from girih.api.goals.graph_for import graph_for
 from girih.api.judge import judge
-from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_machine import check_machine
 from girih.ir.errors import GirihError
 from girih.ir.load_machine import load_machine
@@ -117,12 +117,12 @@ def measure(case: Case) -> tuple[Case, dict[str, Any]]:
     """The case and its row: simulated and predicted cycles, what the models did, and how planning ended."""
     row: dict[str, Any] = asdict(case)
     machine = target(case.machine)
-    network = fitted(graph(case.network), machine, divides=True)
+    options = Options(case.timeout, disabled=checked(disabled(case.without)))
+    network = graph_for(graph(case.network), machine, options)
     lowerer = Lowerer(network, machine)
     simulated = judge(lowerer)
     began = time.perf_counter()
     try:
-        options = Options(case.timeout, disabled=checked(disabled(case.without)))
         planned = plan(network, machine, options, None, simulated, lowerer.tasks)
         cycles = simulated(planned.plan)
     except GirihError as error:

@@ -96,13 +96,15 @@ class LocalBuffer:
     """A place in a core-scoped memory, at the same address on every core, for every step of one segment.
 
     ``use`` is "data" (``name`` is a graph tensor: this cell's box of it, row-major, in local memory, or the room of all
-    that lies inside it), "scratch" (a private buffer or unconverted result of ``op``, one tile of it, ``depth``
-    versions one after the other, in accumulator memory) or "weights" (a tile of the stationary operand ``name`` of
-    ``op``, ``depth`` versions, in weight memory). ``bytes`` is for all versions, each a multiple of the memory's
-    alignment. ``live`` is the span of positions in the segment's operator list during which the contents matter. No two
-    share bytes while they live, but for a result at the address of an input that it replaces element by element (see
-    :mod:`girih.ir.semantics.in_place`), where the life of the one ends, and for private buffers of one operator with
-    equal addresses, sizes and depths, where the last stage that touches the one comes before the first of the other.
+    that lies inside it; or, with a ``depth`` above 1, so many tiles of a constant whose rows the matrix engine reads
+    tile by tile, see :mod:`girih.ir.semantics.row_stream`), "scratch" (a private buffer or unconverted result of
+    ``op``, one tile of it, ``depth`` versions one after the other, in accumulator memory) or "weights" (a tile of the
+    stationary operand ``name`` of ``op``, ``depth`` versions, in weight memory). ``bytes`` is for all versions, each a
+    multiple of the memory's alignment. ``live`` is the span of positions in the segment's operator list during which
+    the contents matter. No two share bytes while they live, but for a result at the address of an input that it
+    replaces element by element (see :mod:`girih.ir.semantics.in_place`), where the life of the one ends, and for
+    private buffers of one operator with equal addresses, sizes and depths, where the last stage that touches the one
+    comes before the first of the other.
     """
 
     segment: int

@@ -44,6 +44,7 @@ Switch = Literal[
     "stationary-first",
     "step-groups",
     "step-orders",
+    "swapped-operands",
     "thirds",
     "tiling-model",
     "vector-contractions",
@@ -57,6 +58,8 @@ Disabled: TypeAlias = frozenset[Switch]
 ALL_ON: Disabled = frozenset()
 
 SWITCHES: Mapping[Switch, str] = {
+    # Before the models.
+    "swapped-operands": "Products that fill the array better so have activations in it, and weights as its rows.",
     # The models: without its search, the answer of each is its hint.
     "segmentation-model": "Segments are chosen by CP-SAT, not by shortest paths alone.",
     "tiling-model": "Tiles are chosen by CP-SAT, not one by one from a table.",

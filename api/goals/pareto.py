@@ -25,6 +25,7 @@ from ..held_interrupts import finishing, whole_imports
 from ..options import DEFAULT_POINTS, DEFAULT_TARGET, CompileOptions, Precision
 from ..plugins.load_plugin import load_installed
 from ..turns import TVM, in_turns
+from .graph_for import graph_for
 
 if TYPE_CHECKING:
     import onnx
@@ -76,7 +77,6 @@ def curve_for(
         with whole_imports():
             # Imported here because TVM and OR-Tools take seconds to load.
             from ...frontend import import_onnx
-            from ...frontend.for_machine import fitted
             from ...lowering import Lowerer
             from ...solver.goals.memory_curve import memory_curve
             from ..judge import judge
@@ -84,7 +84,7 @@ def curve_for(
         graph = import_onnx(
             model, batch=options.batch, dims=options.dims, precision=options.precision, clusters=machine.clusters
         )
-    graph = fitted(graph, machine, divides=options.strategy == "solver")
+    graph = graph_for(graph, machine, options.for_solver)
     name = memory or machine.levels.exchange.name
     simulated = in_turns(judge(Lowerer(graph, machine)))
     curve = memory_curve(graph, machine, name, points, options.for_solver, progress, simulated)

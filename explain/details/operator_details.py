@@ -11,6 +11,7 @@ from ...ir.graph import Graph, Op
 from ...ir.plan import LocalBuffer, Plan, Segment, SharedBuffer, Split, Tile
 from ...ir.semantics.cell import Cells
 from ...ir.semantics.kernel_engine import kernel_engine
+from ...ir.semantics.row_stream import is_ring
 from ..compilation import Compilation
 from ..cycles.breakdown import WaitReason
 from ..cycles.losses import losses
@@ -206,6 +207,9 @@ def _way(compilation: Compilation, op: Op, index: int, name: str, reads: bool) -
         else:
             notes.append("in the buffer of another tensor")
             places.add(machine.levels.activations.name)
+    versions = max((b.depth for b in local if is_ring(b)), default=0)
+    if versions:
+        notes.append(f"its rows come tile by tile, to {versions} versions in turn")
     read_outside = any(c.name not in segment.ops for c in graph.consumers[name]) or name in graph.output_tensors
     if made_here and (reads or not read_outside):
         notes.append("does not leave the core")

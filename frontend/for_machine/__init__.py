@@ -1,7 +1,8 @@
 """The graph as it suits a machine: what is rewritten before anything is planned, and computes the same function.
 
 ``divide`` makes two products part after part where their inner result has no room; ``reduction_innermost`` lays out
-weights for long bursts.
+weights for long bursts. ``swap_operands`` makes weights the rows of the array where its caller says so: to know which
+products gain by it takes the models of the solver.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ from ...ir.machine import Machine
 from .divide import divide
 from .partial_sums import partial_sums
 from .reduction_innermost import reduction_innermost
+from .swap_operands import swappable, swapped
 
 
 def fitted(graph: Graph, machine: Machine, *, divides: bool) -> Graph:
     """The graph for this machine; ``divides``: pairs of products may be divided, as published heuristics do not."""
     return reduction_innermost(partial_sums(divide(graph, machine), machine) if divides else graph, machine)
+
+
+__all__ = ["fitted", "swappable", "swapped"]

@@ -19,6 +19,7 @@ from ..plan import LocalBuffer, Plan, Segment, Step, Tile, TileCut
 from ..semantics.box_arrays import Boxes, Int, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ..semantics.cell import Cell, Cells, count, leaving
 from ..semantics.region import not_followed
+from ..semantics.row_stream import is_ring, row_stream
 
 _BATCH = 1 << 16
 """Tiles whose boxes are found at once."""
@@ -185,6 +186,14 @@ class Facts:
         """Data buffers by segment and tensor."""
         return {(b.segment, b.name): b for b in self.plan.local if b.use == "data"}
 
+    def row_tile(self, segment: Segment, op: Op, cells: Sequence[Cell]) -> int:
+        """Bytes of the largest tile of the constant that ``op`` reads by rows."""
+        name, tile = row_stream(self.graph, op), segment.tile[op.name]
+        boxes = dict.fromkeys(c.ops[op.name].tensors[op.output] for c in cells if op.name in c.ops)
+        walks = (tile_walk(box, tile.sizes, tile.order) for box in boxes)
+        sizes = (op_boxes_many(op, self.graph.tensor, walk)[1][name].volumes.max(initial=0) for walk in walks)
+        return max(map(int, sizes), default=0) * DTYPES[self.graph.tensor[name].dtype]
+
     def stationary(self, segment: Segment, op: Op) -> str | None:
         """What the matrix engine holds in weight memory for ``op``."""
         if op.contraction is None or segment.tile[op.name].engine != "matrix":
@@ -263,10 +272,11 @@ class Facts:
                     if name in produced or not volume(box):
                         continue
                     buffer = self.data.get((step.segment, name))
-                    if buffer is not None:
+                    if buffer is not None and not is_ring(buffer):
                         position = buffer.live[0]
-                    elif name in segment.aliased:
-                        # It has no buffer of its own, and comes for the first operator that reads it.
+                    elif buffer is not None or name in segment.aliased:
+                        # It has no buffer of its own, or one for a few tiles: it comes for the first operator that
+                        # reads it.
                         position = next(p for p, op in enumerate(self.ops(segment)) if name in op.inputs)
                     else:
                         continue

@@ -12,6 +12,7 @@ from ..plan import LocalBuffer, Segment, Tile
 from ..semantics.cell import Cell
 from ..semantics.concat_aliasing import concat_aliases, parent_buffers, possible_aliases
 from ..semantics.in_place import replaced
+from ..semantics.row_stream import is_ring, row_stream
 from .plan_facts import Facts
 
 
@@ -184,7 +185,11 @@ def _check_data(
         members = {name} | {part for part, outer in whole.items() if outer == name}
         need = max(volume(c.allocated(part)) for c in cells for part in members if part in c.tensors)
         need *= DTYPES[facts.graph.tensor[name].dtype]
+        depth = 1
+        by_rows = [op for op in ops if row_stream(facts.graph, op) == name and facts.stationary(segment, op)]
+        if is_ring(buffer) and by_rows:
+            need, depth = facts.row_tile(segment, by_rows[0], cells), buffer.depth
         touched = [p for p, op in enumerate(ops) if op.output in members or not members.isdisjoint(op.inputs)]
-        _check_versions(buffer, need, 1, (touched[0], touched[-1] + 1))
+        _check_versions(buffer, need, depth, (touched[0], touched[-1] + 1))
         if touched and name in (op.output for op in ops) and buffer.live[0] != touched[0]:
             _fail(f"the data buffer of {name} in segment {index} lives before its producer runs")

@@ -4,8 +4,8 @@
 
 The instruction is cut into blocks whose operands fit half of each staging memory (or all of it, where half is too
 little), so that while one block is computed the next one is copied. Rooms follow one another, and operands of windows
-lie in banks of their own where half of the memory has so many (:mod:`girih.ir.semantics.staging_rooms`). What the block
-before has staged stays there.
+lie in banks of their own where half of the memory has so many (:mod:`girih.ir.semantics.staging.staging_rooms`). What
+the block before has staged stays there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ...ir.isa.row import Operand, Row
 from ...ir.isa.table import ROWS, make
 from ...ir.machine import Engine, Machine, Side, Staging
 from ...ir.machines.engine import side_of
-from ...ir.semantics.packing import PackedArray, pack
-from ...ir.semantics.staging_rooms import RoomLayout, layout, ways_to_stage
+from ...ir.semantics.staging.packing import PackedArray, pack
+from ...ir.semantics.staging.staging_rooms import RoomLayout, layout, ways_to_stage
 from ..loops.axes import ByteAccess
 from .blocks import EngineStep, Places, cuttable, part_of, placed_fields
 from .vector import Emitted, OperandRef, copies

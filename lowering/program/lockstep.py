@@ -12,12 +12,14 @@ from ...ir.errors import GirihError
 from ...ir.graph import Op
 from ...ir.plan import SharedBuffer, Tile, WeightStream
 from ...ir.semantics.cell import Cell
+from ...ir.semantics.row_stream import row_stream
 from ..emission.kernel import STATIONARY
 from ..emission.staging import RoomStep
 from ..emission.vector import StationaryFetch
 from ..schedule.cell_spec import byte_strides
 from .dependences import LiveBuffer
 from .program_builder import ProgramBuilder, TensorBuffer
+from .rows_in_step import RowRing
 from .tile_kernels import KernelStep, Stamped, TileKernel, TileKernels
 
 
@@ -81,6 +83,8 @@ class OpWalk:
         self._names = tensor_names(op)
         self._running: list[_Running] = []
         degrees = build.degrees(op)
+        self._tile = tile
+        self._rows: RowRing | None = None
         for core, cell in enumerate(cells):
             if op.name not in cell.ops:
                 continue
@@ -136,8 +140,11 @@ class OpWalk:
 
     def run(self) -> None:
         """Emit all tiles."""
+        self._rows = self._row_ring()
         for index in range(max((len(r.tiles) for r in self._running), default=0)):
             active = [r for r in self._running if index < len(r.tiles)]
+            if self._rows is not None:
+                self._rows.bring(index, [r.core for r in active])
             for r in active:
                 self._begin(r, index)
             while active:
@@ -148,6 +155,16 @@ class OpWalk:
                 active = [r for r in active if r.steps]
                 if active:
                     self._fetch(active)
+
+    def _row_ring(self) -> RowRing | None:
+        """What the matrix engine reads by rows, if that comes tile by tile."""
+        name = row_stream(self._build.graph, self._op) if self._stream is not None else ""
+        if not name or not self._running or not self._build.ring(name, self._running[0].core):
+            return None
+        rows = RowRing(self._build, self._op, name, self._tile, self._number, self._slot)
+        for r in self._running:
+            rows.add(r.core, r.cell)
+        return rows
 
     @staticmethod
     def _look_at(r: _Running, index: int) -> None:
@@ -173,6 +190,10 @@ class OpWalk:
                         f"operator {self._op.name}: a tile needs {view.bytes:,} bytes of {name}, and the plan has "
                         f"{area.bytes:,}"
                     )
+                r.places[view.name] = _AddressedBuffer(area, area.address)
+            elif self._rows is not None and name == self._rows.name:
+                # Its rows begin where the version does.
+                area = self._rows.area(r.core)
                 r.places[view.name] = _AddressedBuffer(area, area.address)
             else:
                 held = self._build.data(name, r.core, r.cell.allocated(name))

@@ -12,6 +12,7 @@ from ...ir.semantics.cell import Cell, Cells
 from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import interleaved, on_cores, portions, receivers
+from ...ir.semantics.row_stream import is_ring
 from .compiled_kernels import CompiledKernels
 from .lockstep import OpWalk
 from .program_builder import ProgramBuilder, TensorBuffer
@@ -93,7 +94,8 @@ class Walker:
                 self._prefetched[buffer.op].prefetch()
         tiles = self._prefetched.pop(op.name, None) or self._tiles(slot, number, segment, op.name, cells)
         produced = {self.build.graph.op[n].output for n in segment.ops}
-        loaded = [b.name for b in opening if b.use == self.build.levels.activations.use and b.name not in produced]
+        data = (b for b in opening if b.use == self.build.levels.activations.use and not is_ring(b))
+        loaded = [b.name for b in data if b.name not in produced]
         loaded += [name for name, first in self._loaded_aliases.items() if first == position]
         self._load(loaded, number, slot, self._numbers[op.name], cells)
         tiles.run()

@@ -11,7 +11,7 @@ from ...ir.isa.table import DTYPE_NAMES
 from ...ir.machine import Level, Machine
 from ...ir.plan import LocalBuffer, Plan, SharedBuffer, Transfer, WeightStream
 from ...ir.semantics.portions import BroadcastTurns
-from ...ir.semantics.staging_rooms import StagingRooms
+from ...ir.semantics.staging.staging_rooms import StagingRooms
 from ..emission.vector import copies
 from ..loops.axes import ByteAccess
 from .addresses import PlannedBuffers, QueueTable, box_offset
@@ -133,6 +133,17 @@ class ProgramBuilder:
         return OperatorDegrees(
             private, max((b.depth for b in own_buffers if b.use == self.levels.weights.use), default=0)
         )
+
+    @property
+    def segment(self) -> int:
+        """The number of the running segment."""
+        return self._segment
+
+    def ring(self, name: str, core: int) -> list[LiveBuffer]:
+        """The versions of the data buffer of a constant that comes tile by tile; none if it comes as a whole."""
+        key = ("", self.levels.activations.use, name)
+        areas = self._local[key][1][core] if key in self._local else []
+        return areas if len(areas) > 1 else []
 
     def has_data(self, name: str) -> bool:
         """Whether the running segment keeps a tensor in local memory."""

@@ -10,7 +10,7 @@ from ...ir.isa.table import ROWS
 from ...ir.isa.vector_selection import RANK, VectorForm
 from ...ir.isa.window_selection import Slot, WindowPart
 from ...ir.machine import Engine
-from ...ir.semantics.packing import PackedArray, pack
+from ...ir.semantics.staging.packing import PackedArray, pack
 
 
 @dataclass(frozen=True)

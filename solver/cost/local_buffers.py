@@ -18,8 +18,14 @@ from ...ir.plan import LocalBuffer, Segment, Tile
 from ...ir.semantics.box_arrays import Boxes, concatenate, op_boxes_many, stationary_walk, tile_walk
 from ...ir.semantics.cell import Cell, Cells, count
 from ...ir.semantics.concat_aliasing import parent_buffers
+from ...ir.semantics.row_stream import row_stream
 from .scratch import ScratchBytes, equal_rooms, tile_rooms
 
+ROW_VERSIONS = 2
+"""Tiles of a constant that is read by rows that a core holds at one time. Chosen, not measured."""
+ROW_SHARE = 4
+"""One part in so many of local memory is what the versions of such a constant may take, or what as many rows as those
+of the array need. Chosen, not measured."""
 ROWS_AT_ONCE = 1 << 16
 """How many tiles are looked at in one array: the search for the largest then takes a few megabytes at a time."""
 
@@ -108,7 +114,8 @@ def data_buffers(
     level = machine.levels.activations
     sizes: dict[str, int] = {}
     whole = parent_buffers(graph, segment)
-    for cell in some or all_cells(cells, segment):
+    segment_cells = list(some) or all_cells(cells, segment)
+    for cell in segment_cells:
         for name in cell.tensors:
             size = volume(cell.allocated(name)) * DTYPES[graph.tensor[name].dtype]
             buffer = whole.get(name, name)
@@ -121,13 +128,54 @@ def data_buffers(
             use=level.use,
             memory=level.name,
             address=-1,
-            bytes=round_up(sizes[name], level.alignment),
-            depth=1,
+            bytes=depth * round_up(size, level.alignment),
+            depth=depth,
             live=(life.first, life.last + 1),
         )
         for name, life in _by_parent_buffer(lifetimes(graph, segment), whole).items()
         if name in sizes and not is_streamed(graph, segment, name)
+        for size, depth in [_versions(graph, machine, segment, segment_cells, name, sizes[name])]
     ]
+
+
+def rows_by_tile(graph: Graph, machine: Machine, op: Op) -> str:
+    """The constant whose rows the matrix engine may read tile by tile; empty if there is none.
+
+    Nor is there one where engines have operands in staging memories: the predicted timeline of these knows no tiles of
+    a constant in local memory.
+    """
+    return "" if machine.staging_memories else row_stream(graph, op)
+
+
+def row_room(graph: Graph, machine: Machine, name: str) -> int:
+    """Bytes of local memory that the versions of a constant that comes by rows may take."""
+    tensor = graph.tensor[name]
+    share = machine.levels.activations.capacity // ROW_SHARE
+    return max(share, ROW_VERSIONS * machine.shared_engine("matrix").rows * (tensor.bytes // tensor.shape[0]))
+
+
+def _versions(
+    graph: Graph, machine: Machine, segment: Segment, cells: list[Cell], name: str, whole: int
+) -> tuple[int, int]:
+    """Bytes of a version of a data buffer, and how many there are: of rows that come tile by tile, a few tiles."""
+    for op in graph.consumers.get(name, ()):
+        tile = segment.tile.get(op.name)
+        if tile is not None and tile.engine == "matrix" and rows_by_tile(graph, machine, op) == name:
+            size = row_tile_size(graph, op, tile, targets(cells, op))
+            if whole > row_room(graph, machine, name) and ROW_VERSIONS * size < whole:
+                return size, ROW_VERSIONS
+    return whole, 1
+
+
+def row_tile_size(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> int:
+    """Bytes of the largest tile of the constant that ``op`` reads by rows."""
+    name, known = row_stream(graph, op), graph.analysis(_KnownSizes).rows
+    key = (op.name, tile.sizes, tile.order, tuple(boxes))
+    if key not in known:
+        parts = (op_boxes_many(op, graph.tensor, walk)[1][name] for walk in walks(op, tile, boxes))
+        most = max((int(part.volumes.max(initial=0)) for part in parts), default=0)
+        known[key] = most * DTYPES[graph.tensor[name].dtype]
+    return known[key]
 
 
 class _KnownSizes:
@@ -137,6 +185,7 @@ class _KnownSizes:
     def __init__(self, _: Graph) -> None:
         self.scratch: dict[tuple[object, ...], dict[str, int]] = {}
         self.weights: dict[tuple[object, ...], int] = {}
+        self.rows: dict[tuple[object, ...], int] = {}
 
 
 def scratch_sizes(graph: Graph, op: Op, tile: Tile, boxes: list[Box]) -> Mapping[str, int]:

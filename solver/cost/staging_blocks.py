@@ -13,7 +13,7 @@ from math import prod
 
 from ...ir.isa.timing import matrix_blocks, matrix_traffic
 from ...ir.machine import Engine, Staging
-from ...ir.semantics.staging_rooms import RoomLayout, layout, ways_to_stage
+from ...ir.semantics.staging.staging_rooms import RoomLayout, layout, ways_to_stage
 from .instruction_shape import InstructionShape, ShapedOperand
 from .staged_run import StagedCopy, StagedRun
 

@@ -18,6 +18,7 @@ from ...ir.graph import DTYPES
 from ...ir.semantics.box_arrays import Boxes, Int, hull_many, op_boxes_many
 from ...ir.semantics.cell import followed_dims, leaving
 from ...ir.semantics.in_place import replaced, root_of
+from ..cost.local_buffers import row_room, rows_by_tile
 from .batched_cells import CORNER_CELLS, BatchedCells, owned_boxes
 from .engine_overlap import makespan
 from .split_cost import OperatorCosts, OperatorUnderSplits
@@ -208,18 +209,20 @@ class FusionEnumeration:
         points, boxes = op_boxes_many(op, self.graph.tensor, target)
         cost = self.costs.cost(op)
         stationary = op.stationary if cost.stationary else ""
+        machine = self.costs.machine
         self.entering.pop(op.output, None)
         for name in dict.fromkeys((*op.inputs, op.output)):
             if name in boxes:
                 hull = hull_many(self.demanded[name], boxes[name]) if name in self.demanded else boxes[name]
                 self.demanded[name] = hull
                 if name != op.output:
-                    machine = self.costs.machine
                     source = machine.levels.source_of(constant=name in self.graph.constant_names)
                     broadcast = machine.moves("broadcast", source, machine.levels.activations)
                     self.entering[name] = self._inter_segment(name, hull, broadcast=broadcast)
                 if name != stationary or not cost.streamed:
-                    self._allocate(position, name, hull)
+                    by_rows = cost.contraction is not None and name == rows_by_tile(self.graph, machine, op)
+                    most = row_room(self.graph, machine, name) if by_rows else None
+                    self._allocate(position, name, hull, most)
         # Nothing in front reads it.
         self.demanded.pop(op.output, None)
         self.operators.append(self._under_splits(position, points, boxes, boxes.get(stationary)))
@@ -251,9 +254,11 @@ class FusionEnumeration:
         tensors = {n: b.select(largest) for n, b in boxes.items()}
         return OperatorUnderSplits(self.costs, op, points, tensors, sharing, cores, sources)
 
-    def _allocate(self, position: int, name: str, hull: Boxes) -> None:
-        """Hold a tensor in local memory from ``position`` to its last use."""
+    def _allocate(self, position: int, name: str, hull: Boxes, most: int | None) -> None:
+        """Hold a tensor in local memory from ``position`` to its last use, ``most`` bytes of it at one time."""
         size = -(-self._bytes(name, hull) // self.alignment) * self.alignment
+        if most is not None:
+            size = np.minimum(size, most)
         last = self.buffers[name].last if name in self.buffers else position
         self.buffers[name] = _Buffer(size, position, last)
 

@@ -21,6 +21,7 @@ from ...ir.graph import DTYPES, FLOATS, Graph, Op, contraction_axes
 from ...ir.semantics.box_arrays import Boxes, Int, op_boxes_many, stack
 from ...ir.semantics.region import OpBoxes, op_boxes
 from ...ir.semantics.tile_alignment import aligned_size
+from ..cost.local_buffers import ROW_VERSIONS, row_room, rows_by_tile
 from ..cost.operator import EngineWork, OpCost
 from ..cost.scratch import ScratchBytes, scratch_lower_bound, tile_rooms
 from ..switches import ALL_ON, Disabled
@@ -41,7 +42,8 @@ class Shape:
     ``sets`` how many different ones there are. ``work``: of all tiles, with the reduction in one piece. ``scratch``:
     what the private buffers of the largest tile take. ``columns``: elements of the stationary operand for one point of
     the reduction. ``apart``: for each reduce axis, the cycles of the matrix engine if each position of it is a tile of
-    the reduction (:meth:`..cost.operator.OpCost.apart`); no numbers where that saves nothing.
+    the reduction (:meth:`..cost.operator.OpCost.apart`); no numbers where that saves nothing. ``rows``: bytes of a
+    tile of the constant that is read by rows, if that comes tile by tile, and ``row_loads`` how often one comes.
     """
 
     sizes: tuple[int, ...]
@@ -53,6 +55,8 @@ class Shape:
     scratch: ScratchBytes
     columns: int
     apart: tuple[int, ...] = ()
+    rows: int = 0
+    row_loads: int = 0
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,10 @@ def _evaluated(
     versioned, single = _scratch(op, cost, parts, len(owner))
     cell = op_boxes(op, graph.tensor, box).tensors
     times = [n for of_size in kinds for _, n in of_size]
+    by_rows = rows_by_tile(graph, cost.machine, op) if cost.contraction is not None else ""
+    held = cost.bytes(by_rows, cell.get(by_rows)) if by_rows else 0
+    room = row_room(graph, cost.machine, by_rows) if by_rows else 0
+    following = _following(op, graph, by_rows, box) if held > room else set[int]()
     shapes: list[Shape] = []
     row = 0
     for i, size in enumerate(sizes):
@@ -198,6 +206,11 @@ def _evaluated(
             largest = _tightest(op, cost, parts, rows, capacity)
             if largest.total(1) > capacity:
                 continue
+        tile_rows = 0
+        if held > room:
+            tile_rows = max(cost.bytes(by_rows, parts[by_rows].box(r)) for r in rows)
+            if ROW_VERSIONS * tile_rows > room:
+                continue
         work, columns = EngineWork(), 0
         apart: tuple[int, ...] = ()
         for r in rows:
@@ -207,10 +220,13 @@ def _evaluated(
             apart = _plus(apart, cost.apart(part, cell), times[r])
             columns = max(columns, _columns(cost, part))
         counts = tuple(-(-s.size // n) for s, n in zip(box, size, strict=True))
-        for order in _orders(counts, chosen):
+        for order in _orders(counts, chosen, following):
+            again = prod(counts[d] for d in order[: _last(order, counts, following) + 1]) if tile_rows else 0
             changes = prod(counts[d] for d in order[: _last(order, counts, chosen) + 1])
             sets = prod(counts[d] for d in chosen)
-            shapes.append(Shape(size, order, prod(counts), changes, sets, work, largest, columns, apart))
+            shapes.append(
+                Shape(size, order, prod(counts), changes, sets, work, largest, columns, apart, tile_rows, again)
+            )
     return shapes
 
 
@@ -269,8 +285,28 @@ def _columns(cost: OpCost, part: OpBoxes) -> int:
     )
 
 
-def _orders(counts: tuple[int, ...], chosen: set[int]) -> list[tuple[int, ...]]:
-    """Row-major; and, where it differs, first what chooses the stationary operand, so that it is loaded seldom."""
+def _following(op: Op, graph: Graph, name: str, box: Box) -> set[int]:
+    """The dimensions of the output that choose the rows of a constant."""
+    whole = op_boxes(op, graph.tensor, box).tensors[name]
+    following: set[int] = set()
+    for d, span in enumerate(box):
+        single = (*box[:d], Span(span.lo, span.lo + 1), *box[d + 1 :])
+        if span.size > 1 and op_boxes(op, graph.tensor, single).tensors[name] != whole:
+            following.add(d)
+    return following
+
+
+def _orders(counts: tuple[int, ...], chosen: set[int], rows: set[int]) -> list[tuple[int, ...]]:
+    """Row-major; and, where it differs, first what chooses the stationary operand, so that it is loaded seldom; or
+    first what chooses ``rows`` of a constant that come tile by tile."""
+    orders = _column_orders(counts, chosen)
+    natural = tuple(range(len(counts)))
+    first = (*(d for d in natural if d in rows), *(d for d in natural if d not in rows))
+    kept = [[d for d in order if counts[d] > 1] for order in orders]
+    return orders if not rows or [d for d in first if counts[d] > 1] in kept else [*orders, first]
+
+
+def _column_orders(counts: tuple[int, ...], chosen: set[int]) -> list[tuple[int, ...]]:
     natural = tuple(range(len(counts)))
     cut = [d for d in natural if counts[d] > 1]
     stationary = (*(d for d in natural if d in chosen), *(d for d in natural if d not in chosen))

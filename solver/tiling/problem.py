@@ -92,6 +92,8 @@ class ShapeTable:
         self.changes = column([s.changes for s in shapes])
         self.sets = column([s.sets for s in shapes])
         self.columns = column([s.columns for s in shapes])
+        self.rows = column([s.rows for s in shapes])
+        self.row_loads = column([s.row_loads for s in shapes])
         self.matrix = column([s.work.matrix for s in shapes])
         self.vector = column([s.work.vector for s in shapes])
         self.instructions = column([s.work.matrix_instructions for s in shapes])
@@ -137,8 +139,12 @@ def cycles(
     number = table.loads(mode.reduction.count, mode.weight_depth)
     row = table.columns * cost.element
     busy, full = weights.load(size, rates, cost.in_bursts(size, row, rates), cost.spread(size, row, weights))
-    time = np.maximum.reduce(
-        [matrix, table.vector, serial, number * busy, (matrix + number * full) / mode.weight_depth]
-    )
+    moved = number * busy
+    if table.rows.any():
+        # All cores want the same rows.
+        rows_busy, rows_full = Weights(weights.cores, weights.cores).load(table.rows, rates)
+        moved = moved + np.where(table.rows > 0, table.row_loads * rows_busy, 0.0)
+        matrix = np.maximum(matrix, np.where(table.rows > 0, (matrix + table.row_loads * rows_full) / 2, 0.0))
+    time = np.maximum.reduce([matrix, table.vector, serial, moved, (matrix + number * full) / mode.weight_depth])
     first = np.where(2 * size * mode.weight_depth > capacity, full, 0.0)
     return np.ceil(time + table.vector / table.tiles + first)

@@ -145,7 +145,7 @@ def _parts(memory: Memory, address: int, size: int) -> dict[int, float]:
 def buffer_places(machine: Machine, plan: Plan) -> dict[tuple[int, str, str], tuple[BufferPlace, ...]]:
     """By segment, operator (empty for data of the segment) and tensor: the versions of the buffers of a core.
 
-    Weights in a memory of their own meet nothing but their loads (:mod:`.weight_buffer`).
+    Weights in a memory of their own meet nothing but their loads (:mod:`.streams.weight_buffer`).
     """
     places: dict[tuple[int, str, str], tuple[BufferPlace, ...]] = {}
     levels = machine.levels

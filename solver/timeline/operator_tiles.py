@@ -15,8 +15,9 @@ from ..cost.staged_run import Operand
 from ..cost.tile_walk import TileTiming, TileWalk, Work
 from .bank_conflicts import OperatorBanks
 from .core_engines import Lane
+from .streams.row_ring import RowRing
+from .streams.weight_buffer import WeightBuffer
 from .vector_stages import VectorStages
-from .weight_buffer import WeightBuffer
 
 
 class OperandReads(NamedTuple):
@@ -45,8 +46,9 @@ class DirectTiles:
 
     def __init__(
         self, machine: Machine, walk: TileWalk, weights: WeightBuffer | None, banks: OperatorBanks,
-        stages: VectorStages, arrivals: Sequence[float], target: float,
+        stages: VectorStages, arrivals: Sequence[float], target: float, rows: RowRing | None = None,
     ) -> None:  # fmt: skip
+        self._rows = rows
         self._walk = walk
         self._weights = weights
         self._banks = banks
@@ -95,6 +97,10 @@ class DirectTiles:
         slower = self._banks.slower[turn][self._walk.timing[index]][0]
         for lane in lanes:
             lane.ready = max(lane.result, self._arrivals[index], lane.free[version])
+        if self._rows is not None:
+            brought = self._rows.claim(index)
+            for lane in lanes:
+                lane.ready = max(lane.ready, brought)
         for part, busy in enumerate(kind.matrix):
             for position, lane in enumerate(lanes):
                 ready = weights.claim(position, index, part, lane.engines.staging)
@@ -103,6 +109,8 @@ class DirectTiles:
                 weights.release(position, begun, ended, ended + self._matrix_latency)
         for lane in lanes:
             lane.result = lane.multiplied = lane.vector_free[version] = lane.engines.matrix + self._matrix_latency
+        if self._rows is not None:
+            self._rows.release(max(lane.multiplied for lane in lanes))
 
 
 class StagedTiles:

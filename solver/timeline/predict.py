@@ -38,6 +38,7 @@ from ...ir.semantics.concat_aliasing import loaded_aliases, parent_buffers
 from ...ir.semantics.in_place import replaceable
 from ...ir.semantics.kernel_engine import kernel_engine
 from ...ir.semantics.portions import on_cores
+from ...ir.semantics.row_stream import is_ring, row_stream
 from ..cost.copy_time import bytes_served, slow_memories
 from ..cost.tile_walk import TileWalk, TileWalks, last_tile
 from ..reduced_machine import extent
@@ -50,8 +51,9 @@ from .operator_tiles import DirectTiles, OperandReads, StagedTiles, operand_read
 from .parts_in_use import PartsInUse, parts_in_use
 from .running_step import RunningStep
 from .staging_queues import StagingQueues
+from .streams.row_ring import RowRing
+from .streams.weight_buffer import WeightBuffer
 from .vector_stages import VectorStages
-from .weight_buffer import WeightBuffer
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class _Simulation:
         if weights is not None:
             step.simultaneous = min(step.simultaneous, weights.simultaneous)
         results, data = {self.graph.op[n].output for n in segment.ops}, self.machine.levels.activations.use
-        loaded = [b.name for b in opening if b.use == data and b.name not in results]
+        loaded = [b.name for b in opening if b.use == data and not is_ring(b) and b.name not in results]
         loaded += [name for name, first in self._loaded_aliases(step.segment).items() if first == position]
         step.arrived |= self.movement.load(step.segment, step.cells, {name: step.local[name] for name in loaded})
         start = stop = max(self.engines.matrix, self.engines.vector)
@@ -215,7 +217,9 @@ class _Simulation:
             size = b.bytes // b.depth
             space = self.movement.spaces[b.memory]
             areas = [space.open(b.address + v * size, size) for v in range(b.depth)]
-            if b.use == self.machine.levels.activations.use:
+            if is_ring(b):
+                step.rings[b.name] = areas
+            elif b.use == self.machine.levels.activations.use:
                 for name in (b.name, *self._inside(step.segment).get(b.name, ())):
                     step.local[name] = areas[0]
             else:
@@ -315,7 +319,11 @@ class _Simulation:
             return StagedTiles(self.machine, op, walk, weights, banks, by_input, target)
         target = 0.0 if place is None else place.floor.seen_by(self.machine.engine_for("vector").name)
         arrivals = step.available(self.walks, self.plan, walk, in_place)
-        return DirectTiles(self.machine, walk, weights, banks, stages, arrivals, target)
+        rows, name = None, row_stream(self.graph, op) if weights is not None else ""
+        if name in step.rings:
+            transfer = self.plan.transfer[step.segment, name]
+            rows = RowRing(self.movement, transfer, walk.reads[name], step.cells, step.rings[name])
+        return DirectTiles(self.machine, walk, weights, banks, stages, arrivals, target, rows)
 
     def _note_uses(
         self, step: RunningStep, op: Op, walk: TileWalk, last: Lane, scratch: dict[str, list[Area]],

@@ -12,7 +12,7 @@ from ...ir.plan import Plan
 from ...ir.semantics.cell import Cell
 from ..cost.tile_walk import TileWalk, TileWalks
 from .link_sharing import Area
-from .weight_buffer import Arrivals, WeightBuffer
+from .streams.weight_buffer import Arrivals, WeightBuffer
 
 
 @dataclass
@@ -26,6 +26,8 @@ class RunningStep:
     computed: dict[str, Arrivals] = field(default_factory=dict[str, Arrivals])
     arrived: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Of the tensors that were loaded: when each portion has arrived."""
+    rings: dict[str, list[Area]] = field(default_factory=dict[str, list[Area]])
+    """Of constants that come tile by tile, the versions of their buffers."""
     versions: dict[tuple[str, str], list[Area]] = field(default_factory=dict[tuple[str, str], list[Area]])
     """Of the buffers for sums and weights whose life has begun, by operator and name."""
     weights: dict[str, WeightBuffer] = field(default_factory=dict[str, WeightBuffer])

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.machine import Engine, Machine
-from ...ir.semantics.staging_rooms import StagingRooms
+from ...ir.semantics.staging.staging_rooms import StagingRooms
 from ..cost.copy_time import CopyTime, Stopover
 from ..cost.staged_run import Operand, StagedCopy, StagedRun
 

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from girih.ir.semantics.packing import pack
+from girih.ir.semantics.staging.packing import pack
 
 DIMENSION = st.tuples(st.integers(1, 5), st.integers(-12, 24))
 

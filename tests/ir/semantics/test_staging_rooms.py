@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from girih.ir.machine import Memory
-from girih.ir.semantics.staging_rooms import StagingRooms, layout
+from girih.ir.semantics.staging.staging_rooms import StagingRooms, layout
 
 
 def places(capacity: int, sizes: list[int], alignment: int = 1) -> list[tuple[int, tuple[int, ...]]]:

@@ -16,7 +16,7 @@ from girih.solver.options import Options, Strategy
 from girih.solver.subproblem.plan_work import plan_work
 from girih.solver.timeline import predict as timeline
 from girih.solver.timeline.predict import predict
-from girih.solver.timeline.weight_buffer import WeightBuffer
+from girih.solver.timeline.streams.weight_buffer import WeightBuffer
 from tests.support import graphs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from girih.ir.semantics.staging_rooms import StagingRooms
+from girih.ir.semantics.staging.staging_rooms import StagingRooms
 from girih.solver.cost.staged_run import StagedCopy, StagedRun
 from girih.solver.cost.tile_walk import Work
 from girih.solver.timeline.core_engines import CoreEngines, Lane

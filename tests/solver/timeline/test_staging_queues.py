@@ -10,7 +10,7 @@ from girih.ir.graph import Graph
 from girih.ir.load_machine import load_machine
 from girih.ir.machine import Link, Machine
 from girih.ir.semantics.cell import Cells
-from girih.ir.semantics.staging_rooms import StagingRooms
+from girih.ir.semantics.staging.staging_rooms import StagingRooms
 from girih.lowering import lower
 from girih.simulator import simulate
 from girih.solver.cost.copy_time import CopyTime, Stopover

@@ -23,7 +23,7 @@ from girih.solver.cost.tile_walk import TileWalk, TileWalks, last_tile, last_til
 from girih.solver.cost.transfers import Copies
 from girih.solver.subproblem.operand_movement import portion_extents, with_movement
 from girih.solver.timeline.predict import PredictedTimeline, predict
-from girih.solver.timeline.weight_buffer import conflict_cycles
+from girih.solver.timeline.streams.weight_buffer import conflict_cycles
 from tests.support import graphs
 from tests.support.machines import with_engines
 from tests.support.plans.plain_plans import plain_plan

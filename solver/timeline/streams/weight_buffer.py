@@ -6,19 +6,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...ir.box import Span, intersect, is_empty, shape_of
-from ...ir.graph import DTYPES, Op
-from ...ir.machine import Machine
-from ...ir.plan import WeightStream
-from ...ir.semantics.cell import Cell
-from ...ir.semantics.portions import receivers
-from ..cost.copy_time import CopyTime, route
-from ..cost.tile_walk import TileWalk
-from ..cost.transfers import Cores, fetches, simultaneous_fetches
-from .core_engines import MOST_MEETINGS
-from .data_movement import Movement
-from .link_sharing import Area, Horizon
-from .staging_queues import StagingQueues
+from ....ir.box import Span, intersect, is_empty, shape_of
+from ....ir.graph import DTYPES, Op
+from ....ir.machine import Machine
+from ....ir.plan import WeightStream
+from ....ir.semantics.cell import Cell
+from ....ir.semantics.portions import receivers
+from ...cost.copy_time import CopyTime, route
+from ...cost.tile_walk import TileWalk, last_tile
+from ...cost.transfers import Cores, fetches, simultaneous_fetches
+from ..core_engines import MOST_MEETINGS
+from ..data_movement import Movement
+from ..link_sharing import Area, Horizon
+from ..staging_queues import StagingQueues
 
 
 @dataclass
@@ -54,7 +54,7 @@ class WeightBuffer:
     computes it. ``cells`` are those of all cores, and ``walk_of`` gives the walk of each. Those that wait for the same
     go one *lane*; of several lanes, each has its own versions and brings its own tiles to them, in turn. Cores that
     read their own memory go one lane. Cores of a lane with fewer tiles fetch apart
-    (:func:`..cost.transfers.simultaneous_fetches`).
+    (:func:`...cost.transfers.simultaneous_fetches`).
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class WeightBuffer:
         if self._local is None:
             ready = self._broadcast(lane, key, area, move)
         else:
-            ready = self._move(self._local, area, move, staging)
+            ready = self._move(self._local, area, move, staging, self._computed(key))
         if self._shares[version]:
             stop = ready - move.latency
             start = stop - move.payload / move.rate
@@ -202,10 +202,18 @@ class WeightBuffer:
         lane = simultaneous_fetches(fetches(self._walk.weights, versions), others)
         return [(tuple(sorted((*by_shape[lane_shape], *joined))), apart) for joined, apart in lane]
 
-    def _move(self, local: Area, area: Area, move: CopyTime, staging: StagingQueues) -> float:
+    def _computed(self, key: int) -> float:
+        """When this step has made what a tile of an activation consists of."""
+        if not self._arrivals:
+            return 0.0
+        producer, times = self._arrivals
+        return times[last_tile(self._walk.boxes[key], producer.box, producer.tile.sizes, producer.tile.order)]
+
+    def _move(
+        self, local: Area, area: Area, move: CopyTime, staging: StagingQueues, computed: float
+    ) -> float:  # fmt: skip
         engine = self._movement.engine("copy", self._movement.levels.activations, self._movement.levels.weights)
         queue = self._movement.queues[engine.name]
-        computed = self._arrivals[1][-1] if self._arrivals else 0.0
         if move.stopover is not None:
             ready = max(local.ready.seen_by(move.stopover.engine), computed)
             arrived = self._movement.over(staging.copy_by_room(move, engine, ready, area.free(engine.name)), engine)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..machine import Memory
+from ...machine import Memory
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Operands in staging memories: what of them lies there, and where."""
