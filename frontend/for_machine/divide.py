@@ -112,7 +112,7 @@ def _column(stage: Stage) -> int | None:
 
 def _parts(graph: Graph, machine: Machine, pair: _Pair) -> int:
     """In how many parts h is cheapest, 1 if as a whole: by the estimate, with as many shares of the images as suit."""
-    traffic = PairTraffic(graph, machine, pair.first, pair.second)
+    traffic = PairTraffic(graph, machine, pair.first, pair.second, pair.weights)
     columns = graph.tensor[pair.inner].shape[-1]
     most = columns // (LEAST_COLUMNS * machine.shared_engine("matrix").columns)
     best, least = 1, traffic.moved

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ...ir.graph import DTYPES, Graph, Op, Stage, contraction_axes
 from ...ir.machine import Machine
+from .engine_rates import lanes, multipliers
 from .transfer_rates import TransferRates
 
 Ints = NDArray[np.int64]
@@ -77,7 +78,7 @@ class OperandTraffic:
         turn = np.maximum(np.maximum(self._products / parts, loads) + streamed, fetches)
         passed = 2 * sums * (parts - 1) * elements
         spilled = 0.0 if self._stays(sums * elements) else passed / rates.main
-        added = parts * elements / self._lanes if parts > 1 else 0.0
+        added = parts * elements / lanes(self.machine, self._sums) if parts > 1 else 0.0
         stored = elements * self._result_bytes
         return float(parts * turn[fits].min() + (passed + stored) / rates.data + spilled + added)
 
@@ -154,13 +155,6 @@ class OperandTraffic:
     @property
     def _products(self) -> float:
         """Cycles of the matrix engines of all cores."""
-        engine = self.machine.shared_engine("matrix")
-        rate = engine.rate_of(self.graph.tensor[self.stage.factors[1].tensor].dtype)
+        rate = multipliers(self.machine, self.graph.tensor[self.stage.factors[1].tensor].dtype)
         assert rate is not None
-        array = engine.rows * engine.columns * engine.depth * rate * engine.count
-        return self.stage.points / array / self.machine.cores
-
-    @property
-    def _lanes(self) -> float:
-        engine = self.machine.shared_engine("vector")
-        return (engine.lanes or {}).get(self._sums, 1) * engine.count * self.machine.cores
+        return self.stage.points / rate

@@ -14,27 +14,29 @@ from math import inf, prod
 
 from ...ir.graph import Graph, Op
 from ...ir.machine import Machine
+from .engine_rates import lanes, multipliers
 from .operand_traffic import FILL, SHARED_PART
 from .transfer_rates import TransferRates
 
 
 @dataclass(frozen=True)
 class PairTraffic:
-    """Of two operators whose first stages are products with constants; nothing but ``second`` reads what ``first``
-    computes. The images are the first dimension of the result, if it has several.
+    """Of two operators whose first stages are products with the constants ``weights``; nothing but ``second`` reads
+    what ``first`` computes. The images are the first dimension of the result, if it has several.
     """
 
     graph: Graph
     machine: Machine
     first: Op
     second: Op
+    weights: tuple[str, str]
 
     def cycles(self, shares: int, parts: int) -> float:
         """Cycles with so many equal shares of the images and parts of h, as estimated; infinite if there is no room."""
         room = self.machine.levels.activations.capacity * self.machine.cores
         if (self._outer + self._inner / parts) / shares > (room if parts == 1 else FILL * room):
             return inf
-        return self._turns(shares) + (parts - 1) * self._elements / self._lanes
+        return self._turns(shares) + (parts - 1) * self._added
 
     @property
     def moved(self) -> float:
@@ -73,29 +75,20 @@ class PairTraffic:
         names = (self.second.output, *(n for n in self.first.inputs if n not in self.graph.constant_names))
         return sum(self.graph.tensor[n].bytes for n in names)
 
-    @property
-    def _factors(self) -> tuple[str, str]:
-        return self.first.stages[0].factors[1].tensor, self.second.stages[0].factors[1].tensor
-
     @cached_property
     def _weights(self) -> int:
-        return sum(self.graph.tensor[name].bytes for name in set(self._factors))
+        return sum(self.graph.tensor[name].bytes for name in set(self.weights))
 
     @cached_property
     def _products(self) -> float:
-        """Cycles of the matrix engines of all cores."""
-        engine = self.machine.shared_engine("matrix")
-        rate = engine.rate_of(self.graph.tensor[self._factors[0]].dtype) or 1.0
-        array = engine.rows * engine.columns * engine.depth * rate * engine.count
+        """Cycles of the matrix engines of all cores; as if at rate 1, if they have no such type."""
         points = sum(op.stages[0].points for op in (self.first, self.second))
-        return points / array / self.machine.cores
+        engine = self.machine.shared_engine("matrix")
+        rate = multipliers(self.machine, self.graph.tensor[self.weights[0]].dtype)
+        return points / (rate or engine.rows * engine.columns * engine.depth * engine.count * self.machine.cores)
 
     @property
-    def _elements(self) -> int:
-        return prod(self.graph.tensor[self.second.output].shape)
-
-    @property
-    def _lanes(self) -> float:
-        engine = self.machine.shared_engine("vector")
-        dtype = self.graph.tensor[self.second.output].dtype
-        return (engine.lanes or {}).get(dtype, 1) * engine.count * self.machine.cores
+    def _added(self) -> float:
+        """Cycles of the vector engines of all cores to add to y once."""
+        result = self.graph.tensor[self.second.output]
+        return prod(result.shape) / lanes(self.machine, result.dtype)

@@ -198,8 +198,8 @@ def test_less_than_the_least_gain_changes_nothing(columns: int, gain: bool) -> N
     assert rest == same and other <= MARGIN * usual
     assert (usual - other >= LEAST_GAIN * (usual + rest)) == gain
     assert chosen(graph) == ({"small"} if gain else set())
-    made = graph_for(graph, FAST, Options(timeout=TIMEOUT))
-    assert (made is graph) == (not gain)
+    fitted_graph = graph_for(graph, FAST, Options(timeout=TIMEOUT))
+    assert (fitted_graph is graph) == (not gain)
 
 
 def test_nothing_is_gained_where_main_memory_takes_longer() -> None:
@@ -257,8 +257,8 @@ def test_the_order_of_names_and_operators_does_not_matter() -> None:
 def test_it_can_be_switched_off() -> None:
     graph = dense(750, 256)
     options = Options(timeout=TIMEOUT)
-    made = graph_for(graph, FAST, options)
-    assert row_stream(made, made.op["l0"]) == "l0.w"
+    fitted_graph = graph_for(graph, FAST, options)
+    assert row_stream(fitted_graph, fitted_graph.op["l0"]) == "l0.w"
     assert graph_for(graph, FAST, replace(options, disabled=frozenset({"swapped-operands"}))).digest == graph.digest
     # What the solver is compared with gets its products as they are.
     assert graph_for(graph, FAST, replace(options, strategy="layerwise")).digest == graph.digest
@@ -272,12 +272,12 @@ def test_a_swapped_network_is_planned_and_computes_what_it_did() -> None:
     (expected,) = evaluate_graph(graph, given).values()
     for disabled in (frozenset[str](), frozenset({"swapped-operands"})):
         options = Options(timeout=TIMEOUT, disabled=disabled)  # type: ignore[arg-type]
-        made = graph_for(graph, FAST, options)
-        planned = plan(made, FAST, replace(options, timeout=2.0)).plan
-        check_plan(planned, made, FAST)
-        trace = simulate(lower(made, planned, FAST), FAST, made.data, given)
+        fitted_graph = graph_for(graph, FAST, options)
+        planned = plan(fitted_graph, FAST, replace(options, timeout=2.0)).plan
+        check_plan(planned, fitted_graph, FAST)
+        trace = simulate(lower(fitted_graph, planned, FAST), FAST, fitted_graph.data, given)
         assert trace.violations == ()
-        (found,) = trace.outputs.values()
-        assert error(found, expected) <= 4e-3
+        (output,) = trace.outputs.values()
+        assert error(output, expected) <= 4e-3
         cycles.append(trace.summary.cycles)
     assert cycles[0] < cycles[1]

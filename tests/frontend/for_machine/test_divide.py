@@ -95,6 +95,19 @@ def test_where_x_and_y_have_no_room_for_all_images() -> None:
     assert plans[1].cycles_predicted < plans[0].cycles_predicted
 
 
+@pytest.mark.parametrize(("faster", "parts"), [(1, 16), (5, 3), (10, 1)])
+def test_fewer_parts_and_more_shares_where_weights_come_fast(faster: int, parts: int) -> None:
+    """16 parts of h have room with all images, 3 with half of them, and all of h with a quarter. Weights come once for
+    each share, which takes longer than to add to y for each part, unless it hides behind the products."""
+    graph, machine = form("plain", rows=68), small(98 << 10, 1 << 18)
+    links, engines, memories = (
+        tuple(replace(x, bytes_per_cycle=faster * x.bytes_per_cycle) for x in those)
+        for those in (machine.links, machine.engines, machine.memories)
+    )
+    machine = replace(machine, links=links, engines=engines, memories=memories)
+    assert len(divide(graph, machine).ops) == 2 * parts
+
+
 def test_room_in_shared_memory_is_no_reason_against_it() -> None:
     """Where all of h, W and V fit there, parts still save the ways of h from the cores and back."""
     graph, machine = form("plain"), small(1 << 16, 1 << 23)

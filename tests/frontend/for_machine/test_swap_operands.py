@@ -110,7 +110,7 @@ def started_by_input() -> Graph:
     product, *rest = op.stages
     assert product.start is not None
     wide = replace(product.start, tensor="z", index=product.write.index)
-    made = replace(
+    swapped_graph = replace(
         op, inputs=tuple(dict.fromkeys(("z", *(n for n in op.inputs if n != product.start.tensor)))),
         stages=(replace(product, start=wide), *rest),
     )  # fmt: skip
@@ -118,7 +118,7 @@ def started_by_input() -> Graph:
     return replace(
         graph,
         tensors=(*(t for t in graph.tensors if t.name != "first.b"), Tensor("z", shape, "float32")),
-        ops=(made, *graph.ops[1:]),
+        ops=(swapped_graph, *graph.ops[1:]),
         inputs=(*graph.inputs, Port("z", "z", shape, "float32")),
         constants=tuple(c for c in graph.constants if c.tensor != "first.b"),
         data={n: a for n, a in graph.data.items() if n != "first.b"},
@@ -154,9 +154,9 @@ def consistent(graph: Graph) -> None:
         assert hashlib.sha256(array.tobytes()).hexdigest() == constant.sha256, constant.tensor
 
 
-def same_function(graph: Graph, made: Graph, tolerance: float) -> None:
+def same_function(graph: Graph, swapped_graph: Graph, tolerance: float) -> None:
     given = inputs_of(graph)
-    before, after = (evaluate_graph(g, given) for g in (graph, made))
+    before, after = (evaluate_graph(g, given) for g in (graph, swapped_graph))
     assert before.keys() == after.keys()
     for name, whole in before.items():
         assert error(after[name], whole) <= tolerance, name
@@ -169,46 +169,48 @@ def test_swapped_products_compute_what_they_did(form: str) -> None:
     consistent(graph)
     names = swappable(graph)
     assert len(names) == number
-    made = swapped(graph, names)
-    consistent(made)
-    assert [op.name for op in made.ops] == [op.name for op in graph.ops]
-    assert made.inputs == graph.inputs and made.outputs == graph.outputs
-    same_function(graph, made, 2e-3 if "float16" in {t.dtype for t in graph.tensors} else 1e-6)
+    swapped_graph = swapped(graph, names)
+    consistent(swapped_graph)
+    assert [op.name for op in swapped_graph.ops] == [op.name for op in graph.ops]
+    assert swapped_graph.inputs == graph.inputs and swapped_graph.outputs == graph.outputs
+    same_function(graph, swapped_graph, 2e-3 if "float16" in {t.dtype for t in graph.tensors} else 1e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_computed_or_held_twice(form: str) -> None:
     graph = FORMS[form][0]()
-    made = swapped(graph, swappable(graph))
-    macs = [sum(s.points for op in g.ops for s in op.stages if s.is_contraction) for g in (graph, made)]
-    weights = [{t.name: t.bytes for t in g.tensors if t.name in g.constant_names} for g in (graph, made)]
+    swapped_graph = swapped(graph, swappable(graph))
+    macs = [sum(s.points for op in g.ops for s in op.stages if s.is_contraction) for g in (graph, swapped_graph)]
+    weights = [{t.name: t.bytes for t in g.tensors if t.name in g.constant_names} for g in (graph, swapped_graph)]
     assert macs[0] == macs[1] and weights[0] == weights[1]
-    assert made.digest != graph.digest
+    assert swapped_graph.digest != graph.digest
     # The same elements, in another order.
     for name, array in graph.data.items():
-        assert np.array_equal(np.sort(array, axis=None), np.sort(made.data[name], axis=None)), name
+        assert np.array_equal(np.sort(array, axis=None), np.sort(swapped_graph.data[name], axis=None)), name
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_become_rows_that_may_come_tile_by_tile(form: str) -> None:
     graph = FORMS[form][0]()
-    made = swapped(graph, swappable(graph))
+    swapped_graph = swapped(graph, swappable(graph))
     for name in swappable(graph):
-        usual, other = products(graph)[name], products(made)[name]
+        usual, other = products(graph)[name], products(swapped_graph)[name]
         assert [f.tensor for f in other.factors] == [f.tensor for f in usual.factors[::-1]]
         assert other.axes == usual.axes
-        assert row_stream(made, made.op[name]) == usual.factors[1].tensor and not row_stream(graph, graph.op[name])
+        assert row_stream(swapped_graph, swapped_graph.op[name]) == usual.factors[1].tensor and not row_stream(
+            graph, graph.op[name]
+        )
         # The array adds a bias to its columns, which are other ones now.
-        assert other.start is None or other.start.tensor not in made.constant_names
+        assert other.start is None or other.start.tensor not in swapped_graph.constant_names
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_swapped_is_not_swapped_again(form: str) -> None:
     graph = FORMS[form][0]()
     names = swappable(graph)
-    made = swapped(graph, names)
-    assert not swappable(made) & names
-    assert swapped(made, names).digest == made.digest
+    swapped_graph = swapped(graph, names)
+    assert not swappable(swapped_graph) & names
+    assert swapped(swapped_graph, names).digest == swapped_graph.digest
 
 
 def test_no_names_no_change() -> None:
@@ -224,14 +226,14 @@ def test_names_of_others_change_nothing() -> None:
 
 def test_only_those_that_are_named_are_swapped() -> None:
     graph = started(dense())
-    made = swapped(graph, {"second"})
-    consistent(made)
-    assert [n for n, s in products(made).items() if s != products(graph)[n]] == ["second"]
-    assert [n for n, a in made.data.items() if a.shape != graph.data[n].shape] == ["second.w"]
-    assert made.data["first.w"] is graph.data["first.w"]
-    same_function(graph, made, 1e-6)
+    swapped_graph = swapped(graph, {"second"})
+    consistent(swapped_graph)
+    assert [n for n, s in products(swapped_graph).items() if s != products(graph)[n]] == ["second"]
+    assert [n for n, a in swapped_graph.data.items() if a.shape != graph.data[n].shape] == ["second.w"]
+    assert swapped_graph.data["first.w"] is graph.data["first.w"]
+    same_function(graph, swapped_graph, 1e-6)
     # One after the other, or at once.
-    assert swapped(made, {"first"}).digest == swapped(graph, ("second", "first")).digest
+    assert swapped(swapped_graph, {"first"}).digest == swapped(graph, ("second", "first")).digest
 
 
 def test_the_graph_of_before_is_left_alone() -> None:
@@ -256,8 +258,8 @@ def test_whole_numbers_stay_exactly_what_they_are() -> None:
 
 def test_a_bias_is_added_behind_the_product() -> None:
     graph = started(dense())
-    made = swapped(graph, {"first"})
-    usual, other = graph.op["first"], made.op["first"]
+    swapped_graph = swapped(graph, {"first"})
+    usual, other = graph.op["first"], swapped_graph.op["first"]
     assert [s.func for s in usual.stages] == ["mul", "max"]
     assert [s.func for s in other.stages] == ["mul", "add", "max"]
     assert other.stages[2] == usual.stages[1] and other.stages[1].write.tensor == usual.stages[0].write.tensor
@@ -373,14 +375,14 @@ def test_a_transformer_of_the_frontend(precision: str) -> None:
     graph = import_onnx(models.build("tiny-transformer"), batch=1, precision=precision)  # type: ignore[arg-type]
     names = swappable(graph)
     assert len(names) >= 8 and not any(n.endswith(("scores", "context")) for n in names)
-    made = swapped(graph, names)
-    consistent(made)
+    swapped_graph = swapped(graph, names)
+    consistent(swapped_graph)
     random = np.random.default_rng(0)
     given = {
         p.name: random.integers(0, 20, p.shape).astype(p.dtype) if np.dtype(p.dtype).kind in "iu"
         else random.standard_normal(p.shape).astype(p.dtype) for p in graph.inputs
     }  # fmt: skip
-    whole, other = (next(iter(evaluate_graph(g, given).values())).astype(np.float64) for g in (graph, made))
+    whole, other = (next(iter(evaluate_graph(g, given).values())).astype(np.float64) for g in (graph, swapped_graph))
     assert float(np.linalg.norm(whole - other) / np.linalg.norm(whole)) < (1e-6 if precision == "as-is" else 4e-3)
 
 
@@ -390,6 +392,6 @@ def test_convolutions_of_the_frontend(name: str, least: int) -> None:
     graph = import_onnx(models.build(name, **SMALL[name]), batch=1, precision="as-is")
     names = swappable(graph)
     assert len(names) >= least
-    made = swapped(graph, names)
-    consistent(made)
-    same_function(graph, made, 2e-6)
+    swapped_graph = swapped(graph, names)
+    consistent(swapped_graph)
+    same_function(graph, swapped_graph, 2e-6)

@@ -72,14 +72,14 @@ def streams(graph: Graph, segment: Segment) -> Iterator[tuple[Op, str]]:
 def tiles(graph: Graph, machine: Machine, segment: Segment, op: Op, name: str) -> set[tuple[object, ...]]:
     """All boxes of the constant ``name`` that tiles of an operator read: counted here one by one."""
     cells, tile = Cells(graph), segment.tile[op.name]
-    found: set[tuple[object, ...]] = set()
+    boxes: set[tuple[object, ...]] = set()
     for instance in range(count(segment.instances)):
         for core in range(machine.cores):
             cell = cells.cell(segment, instance, core)
             if op.name in cell.ops:
                 parts = tile_boxes(cell.ops[op.name].tensors[op.output], tile.sizes, tile.order)
-                found |= {op_boxes(op, graph.tensor, part).tensors[name] for part in parts}
-    return found
+                boxes |= {op_boxes(op, graph.tensor, part).tensors[name] for part in parts}
+    return boxes
 
 
 def ring_of(graph: Graph, machine: Machine, plan: Plan, name: str, depth: int) -> Plan:
@@ -111,11 +111,15 @@ def test_any_plan_may_have_rings(seed: int) -> None:
         shape = (rng.randint(1, 3), *shape)
     columns = tuple(rng.randint(20, 90) for _ in range(rng.randint(1, 3)))
     graph, machine = layers(target, shape, columns, seed), load_machine(target)
-    made = random_plan(graph, machine, seed, longest=3)
-    for buffer in made.local:
-        if buffer.use == "data" and any(n == buffer.name for _, n in streams(graph, made.segments[buffer.segment])):
-            made = with_room(graph, machine, made, ring_of(graph, machine, made, buffer.name, rng.choice((2, 2, 3))))
-    check(graph, machine, made, inputs_of(graph, seed), TARGETS[target][1])
+    ring_plan = random_plan(graph, machine, seed, longest=3)
+    for buffer in ring_plan.local:
+        if buffer.use == "data" and any(
+            n == buffer.name for _, n in streams(graph, ring_plan.segments[buffer.segment])
+        ):
+            ring_plan = with_room(
+                graph, machine, ring_plan, ring_of(graph, machine, ring_plan, buffer.name, rng.choice((2, 2, 3)))
+            )
+    check(graph, machine, ring_plan, inputs_of(graph, seed), TARGETS[target][1])
 
 
 def with_room(graph: Graph, machine: Machine, before: Plan, changed: Plan) -> Plan:
@@ -144,11 +148,11 @@ def test_rings_of_plans_that_are_drawn_have_more_tiles_than_versions() -> None:
     longer = 0
     for seed in range(0, 200, 15):
         graph = layers("tiny", (9, 16), (83,), seed)
-        made = random_plan(graph, TINY, seed)
-        made = with_room(graph, TINY, made, ring_of(graph, TINY, made, "l0.w", 2))
-        for b in rings(made):
+        ring_plan = random_plan(graph, TINY, seed)
+        ring_plan = with_room(graph, TINY, ring_plan, ring_of(graph, TINY, ring_plan, "l0.w", 2))
+        for b in rings(ring_plan):
             (op,) = graph.ops
-            longer += len(tiles(graph, TINY, made.segments[b.segment], op, b.name)) > 2 * TINY.cores
+            longer += len(tiles(graph, TINY, ring_plan.segments[b.segment], op, b.name)) > 2 * TINY.cores
     assert longer >= 3
 
 
@@ -161,10 +165,10 @@ def test_constants_that_were_on_the_left_before(seed: int) -> None:
     n, k, m = rng.randint(20, 90), rng.randint(8, 40), rng.randint(1, 30)
     net.product("y", net.constant("w", n, k), net.input("x", k, m))
     graph = net.graph()
-    made = random_plan(graph, machine, seed, on_vector=0.0)
-    made = with_room(graph, machine, made, ring_of(graph, machine, made, "w", 2))
-    assert rings(made)
-    check(graph, machine, made, inputs_of(graph, seed), TARGETS[target][1])
+    ring_plan = random_plan(graph, machine, seed, on_vector=0.0)
+    ring_plan = with_room(graph, machine, ring_plan, ring_of(graph, machine, ring_plan, "w", 2))
+    assert rings(ring_plan)
+    check(graph, machine, ring_plan, inputs_of(graph, seed), TARGETS[target][1])
 
 
 # Plans of the solver.
@@ -190,42 +194,42 @@ def solved(case: str, seed: int = 0) -> tuple[Graph, Plan]:
 @pytest.mark.parametrize("case", CASES)
 def test_weights_that_do_not_fit_come_tile_by_tile(case: str) -> None:
     target, _, _ = CASES[case]
-    graph, made = solved(case)
+    graph, ring_plan = solved(case)
     machine = load_machine(target)
-    check_plan(made, graph, machine)
-    found = rings(made)
-    assert found
-    for ring in found:
+    check_plan(ring_plan, graph, machine)
+    buffers = rings(ring_plan)
+    assert buffers
+    for ring in buffers:
         # The constant of a core would not fit beside the rest: its versions take less, and take turns.
         assert ring.bytes < graph.tensor[ring.name].bytes
-        segment = made.segments[ring.segment]
+        segment = ring_plan.segments[ring.segment]
         (op,) = (op for op, rows in streams(graph, segment) if rows == ring.name)
         assert len(tiles(graph, machine, segment, op, ring.name)) > ring.depth
-    check(graph, machine, made, inputs_of(graph), TARGETS[target][1])
+    check(graph, machine, ring_plan, inputs_of(graph), TARGETS[target][1])
 
 
 @pytest.mark.parametrize(("case", "seed"), [("two layers", 1), ("two layers of primes", 2)])
 def test_other_weights_are_as_right(case: str, seed: int) -> None:
     target, _, _ = CASES[case]
-    graph, made = solved(case, seed)
-    assert rings(made)
-    check(graph, load_machine(target), made, inputs_of(graph, seed), TARGETS[target][1])
+    graph, ring_plan = solved(case, seed)
+    assert rings(ring_plan)
+    check(graph, load_machine(target), ring_plan, inputs_of(graph, seed), TARGETS[target][1])
 
 
-def cycles(graph: Graph, machine: Machine, made: Plan) -> tuple[int, int]:
+def cycles(graph: Graph, machine: Machine, ring_plan: Plan) -> tuple[int, int]:
     """Predicted and simulated."""
-    predicted = predict(graph, Cells(graph), machine, made, TileWalks(graph, machine)).cycles
-    return predicted, simulate(lower(graph, made, machine), machine, graph.data, {}, data=False).summary.cycles
+    predicted = predict(graph, Cells(graph), machine, ring_plan, TileWalks(graph, machine)).cycles
+    return predicted, simulate(lower(graph, ring_plan, machine), machine, graph.data, {}, data=False).summary.cycles
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_knows_rings(case: str) -> None:
-    graph, made = solved(case)
-    predicted, simulated = cycles(graph, load_machine(CASES[case][0]), made)
+    graph, ring_plan = solved(case)
+    predicted, simulated = cycles(graph, load_machine(CASES[case][0]), ring_plan)
     assert abs(predicted - simulated) <= 0.05 * simulated, (predicted, simulated)
 
 
-# Plans made by hand.
+# Plans written by hand.
 
 GRAPH = layers("tiny", (8, 16), (40,))
 """On each of two cores 4 tokens, and all of 40 rows of weights, of 64 bytes each."""
@@ -236,14 +240,14 @@ def by_hand(
     graph: Graph = GRAPH,
 ) -> Plan:  # fmt: skip
     """Tiles of so many rows of the weights; ``room``: bytes more for each version."""
-    made = sequential_plan(graph, TINY, parts=1, reduce_parts=1, depth=1, core_dim=core_dim)
-    (segment,), (tile,) = made.segments, made.segments[0].tiles
+    ring_plan = sequential_plan(graph, TINY, parts=1, reduce_parts=1, depth=1, core_dim=core_dim)
+    (segment,), (tile,) = ring_plan.segments, ring_plan.segments[0].tiles
     tile = replace(tile, sizes=(tokens, rows), order=order)
-    made = replace(made, segments=(replace(segment, tiles=(tile,)),))
+    ring_plan = replace(ring_plan, segments=(replace(segment, tiles=(tile,)),))
     if depth > 1:
-        made = ring_of(graph, TINY, made, "l0.w", depth)
-        made = with_ring(made, bytes=ring(made).bytes + depth * room)
-    return replace(made, local=tuple(packed(made.local)))
+        ring_plan = ring_of(graph, TINY, ring_plan, "l0.w", depth)
+        ring_plan = with_ring(ring_plan, bytes=ring(ring_plan).bytes + depth * room)
+    return replace(ring_plan, local=tuple(packed(ring_plan.local)))
 
 
 def packed(local: tuple[LocalBuffer, ...]) -> Iterator[LocalBuffer]:
@@ -254,19 +258,21 @@ def packed(local: tuple[LocalBuffer, ...]) -> Iterator[LocalBuffer]:
         top[buffer.memory] = top.get(buffer.memory, 0) + buffer.bytes
 
 
-def ring(made: Plan) -> LocalBuffer:
-    (found,) = (b for b in made.local if b.name == "l0.w" and b.use == "data")
-    return found
+def ring(ring_plan: Plan) -> LocalBuffer:
+    (buffer,) = (b for b in ring_plan.local if b.name == "l0.w" and b.use == "data")
+    return buffer
 
 
-def with_ring(made: Plan, **changes: object) -> Plan:
-    return replace(made, local=tuple(replace(b, **changes) if b == ring(made) else b for b in made.local))  # type: ignore[arg-type]
+def with_ring(ring_plan: Plan, **changes: object) -> Plan:
+    return replace(
+        ring_plan, local=tuple(replace(b, **changes) if b == ring(ring_plan) else b for b in ring_plan.local)
+    )  # type: ignore[arg-type]
 
 
-def loads(made: Plan, program: Program) -> list[Instruction]:
+def loads(ring_plan: Plan, program: Program) -> list[Instruction]:
     """What brings rows of the weights, in the order of the rows: each core broadcasts in its turn."""
-    here, number = ring(made), [m.name for m in TINY.memories].index("L1")
-    found = [
+    here, number = ring(ring_plan), [m.name for m in TINY.memories].index("L1")
+    fetches = [
         i
         for stream in program.streams
         for i in stream
@@ -274,12 +280,12 @@ def loads(made: Plan, program: Program) -> list[Instruction]:
         if field(i, "dst.mem") == number and field(i, "src.mem") != number
         if here.address <= int(field(i, "dst.base")) < here.address + here.bytes
     ]
-    return sorted(found, key=lambda i: int(field(i, "src.base")))
+    return sorted(fetches, key=lambda i: int(field(i, "src.base")))
 
 
-def places(made: Plan, program: Program) -> list[int]:
+def places(ring_plan: Plan, program: Program) -> list[int]:
     """Where in the ring they put them."""
-    return [int(field(i, "dst.base")) - ring(made).address for i in loads(made, program)]
+    return [int(field(i, "dst.base")) - ring(ring_plan).address for i in loads(ring_plan, program)]
 
 
 def results(program: Program, graph: Graph = GRAPH) -> np.ndarray:
@@ -296,23 +302,23 @@ TILE = 10 * 16 * 4
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
 def test_versions_take_turns(depth: int) -> None:
-    made = by_hand(depth)
-    program = lower(GRAPH, made, TINY)
-    assert places(made, program) == [TILE * (tile % depth) for tile in range(4)]
+    ring_plan = by_hand(depth)
+    program = lower(GRAPH, ring_plan, TINY)
+    assert places(ring_plan, program) == [TILE * (tile % depth) for tile in range(4)]
     np.testing.assert_array_equal(results(program), results(lower(GRAPH, by_hand(1), TINY)))
 
 
 def test_a_constant_in_one_version_comes_as_a_whole() -> None:
-    made = by_hand(1)
-    assert places(made, lower(GRAPH, made, TINY)) == [0]
+    ring_plan = by_hand(1)
+    assert places(ring_plan, lower(GRAPH, ring_plan, TINY)) == [0]
 
 
 @pytest.mark.parametrize(("depth", "number"), [(2, 8), (3, 8), (4, 4)])
 def test_what_a_version_holds_is_not_brought_again(depth: int, number: int) -> None:
     """Four tiles of rows, needed for two tiles of tokens in turn: with all four in their versions, they come once."""
-    made = by_hand(depth, tokens=2, order=TOKENS_FIRST)
-    program = lower(GRAPH, made, TINY)
-    assert len(places(made, program)) == number
+    ring_plan = by_hand(depth, tokens=2, order=TOKENS_FIRST)
+    program = lower(GRAPH, ring_plan, TINY)
+    assert len(places(ring_plan, program)) == number
     np.testing.assert_array_equal(results(program), results(lower(GRAPH, by_hand(1), TINY)))
     once = by_hand(2, tokens=2, order=ROWS_FIRST)
     assert len(places(once, lower(GRAPH, once, TINY))) == 4
@@ -320,9 +326,9 @@ def test_what_a_version_holds_is_not_brought_again(depth: int, number: int) -> N
 
 @pytest.mark.parametrize("rows", [1, 3, 7, 8, 13, 39, 40])
 def test_tiles_of_any_number_of_rows(rows: int) -> None:
-    made = by_hand(2, rows=rows)
-    program = lower(GRAPH, made, TINY)
-    assert len(places(made, program)) == -(-40 // rows)
+    ring_plan = by_hand(2, rows=rows)
+    program = lower(GRAPH, ring_plan, TINY)
+    assert len(places(ring_plan, program)) == -(-40 // rows)
     np.testing.assert_array_equal(results(program), results(lower(GRAPH, by_hand(1), TINY)))
 
 
@@ -330,9 +336,9 @@ def test_what_all_cores_read_is_broadcast() -> None:
     """Tokens on two cores want the same rows; rows on two cores are of each core alone."""
     bytes_, kinds = [], []
     for core_dim in (0, 1):
-        made = by_hand(2, rows=5, tokens=8 if core_dim else 4, core_dim=core_dim)
-        program = lower(GRAPH, made, TINY)
-        brought = loads(made, program)
+        ring_plan = by_hand(2, rows=5, tokens=8 if core_dim else 4, core_dim=core_dim)
+        program = lower(GRAPH, ring_plan, TINY)
+        brought = loads(ring_plan, program)
         bytes_.append(sum(footprint(i)[1].bytes for i in brought))
         kinds.append({i.mnemonic for i in brought})
         np.testing.assert_array_equal(results(program), results(lower(GRAPH, by_hand(1), TINY)))
@@ -342,7 +348,7 @@ def test_what_all_cores_read_is_broadcast() -> None:
 
 def test_more_versions_and_more_room_show_in_the_program() -> None:
     two, three, roomy = by_hand(2), by_hand(3), by_hand(2, room=64)
-    programs = [lower(GRAPH, made, TINY) for made in (two, three, roomy)]
+    programs = [lower(GRAPH, ring_plan, TINY) for ring_plan in (two, three, roomy)]
     assert [places(m, p) for m, p in zip((two, three, roomy), programs, strict=True)] == [
         [0, TILE, 0, TILE], [0, TILE, 2 * TILE, 0], [0, TILE + 64, 0, TILE + 64],
     ]  # fmt: skip
@@ -352,58 +358,59 @@ def test_more_versions_and_more_room_show_in_the_program() -> None:
 
 
 def test_a_ring_moves_with_its_address() -> None:
-    made = by_hand(2)
-    end = max(b.address + b.bytes for b in made.local if b.memory == "L1")
-    moved = with_ring(made, address=end)
-    here, there = (lower(GRAPH, p, TINY) for p in (made, moved))
-    assert places(made, here) == places(moved, there)
-    assert here.streams != there.streams
-    np.testing.assert_array_equal(results(here), results(there))
+    ring_plan = by_hand(2)
+    end = max(b.address + b.bytes for b in ring_plan.local if b.memory == "L1")
+    moved = with_ring(ring_plan, address=end)
+    before, after = (lower(GRAPH, p, TINY) for p in (ring_plan, moved))
+    assert places(ring_plan, before) == places(moved, after)
+    assert before.streams != after.streams
+    np.testing.assert_array_equal(results(before), results(after))
 
 
-def refused(made: Plan, match: str, graph: Graph = GRAPH) -> None:
+def refused(ring_plan: Plan, match: str, graph: Graph = GRAPH) -> None:
     with pytest.raises(CheckError, match=match):
-        check_plan(made, graph, TINY)
+        check_plan(ring_plan, graph, TINY)
 
 
 NAMED = r"the data buffer of l0\.w in segment 0"
 
 
 def test_a_ring_has_room_for_its_largest_tile() -> None:
-    made = by_hand(2)
-    check_plan(made, GRAPH, TINY)
+    ring_plan = by_hand(2)
+    check_plan(ring_plan, GRAPH, TINY)
     refused(
-        with_ring(made, bytes=2 * (TILE - 32)), rf"{NAMED} has {TILE - 32} bytes a version, and a tile needs {TILE}"
+        with_ring(ring_plan, bytes=2 * (TILE - 32)),
+        rf"{NAMED} has {TILE - 32} bytes a version, and a tile needs {TILE}",
     )
     # The last tile may be smaller than the others: the ring is for the largest one.
     uneven = by_hand(2, rows=39)
     refused(with_ring(uneven, bytes=2 * 64), f"{NAMED} has 64 bytes a version")
     # What is enough for tiles is not enough for the whole.
     refused(
-        with_ring(made, bytes=2 * TILE, depth=1),
+        with_ring(ring_plan, bytes=2 * TILE, depth=1),
         rf"{NAMED} has {2 * TILE} bytes a version, and a tile needs {4 * TILE}",
     )
     # And what is enough for two versions is not for three.
-    refused(with_ring(made, bytes=3 * 416, depth=3), f"{NAMED} has 416 bytes a version")
+    refused(with_ring(ring_plan, bytes=3 * 416, depth=3), f"{NAMED} has 416 bytes a version")
 
 
 def test_a_ring_consists_of_whole_aligned_versions() -> None:
-    made = by_hand(2)
-    refused(with_ring(made, bytes=2 * TILE + 32), rf"{NAMED} has \d+ bytes, not 2 versions of whole 32 bytes")
-    refused(with_ring(made, address=ring(made).address + 4), f"{NAMED} is at address")
-    refused(with_ring(made, depth=0), NAMED)
+    ring_plan = by_hand(2)
+    refused(with_ring(ring_plan, bytes=2 * TILE + 32), rf"{NAMED} has \d+ bytes, not 2 versions of whole 32 bytes")
+    refused(with_ring(ring_plan, address=ring(ring_plan).address + 4), f"{NAMED} is at address")
+    refused(with_ring(ring_plan, depth=0), NAMED)
 
 
 def test_a_ring_is_alone_where_it_is() -> None:
-    made = by_hand(2)
-    check_plan(made, GRAPH, TINY)
-    others = [b for b in made.local if b.memory == "L1" and b != ring(made)]
+    ring_plan = by_hand(2)
+    check_plan(ring_plan, GRAPH, TINY)
+    others = [b for b in ring_plan.local if b.memory == "L1" and b != ring(ring_plan)]
     assert len(others) >= 3
     for other in others:
         # The second version lies on the other buffer, not the first one.
-        refused(with_ring(made, address=max(0, other.address - TILE)), "share")
+        refused(with_ring(ring_plan, address=max(0, other.address - TILE)), "share")
     capacity = TINY.levels.activations.capacity
-    refused(with_ring(made, address=capacity - TILE), f"{NAMED} ends {TILE} bytes beyond")
+    refused(with_ring(ring_plan, address=capacity - TILE), f"{NAMED} ends {TILE} bytes beyond")
 
 
 def test_a_ring_lives_while_it_is_read() -> None:
@@ -420,11 +427,11 @@ def test_rows_come_while_the_shared_memory_has_them(
     """Of two operators in one segment, the second one reads rows when it runs, however early its ring begins: a constant
     as a whole would have come by then."""
     graph = layers("tiny", (8, 16), (24, 40))
-    made = rough_plan(graph, TINY, group=2)
-    assert len(made.segments) == 1
-    end = max(b.address + b.bytes for b in made.local if b.memory == "L1")
-    whole = replace(made, local=tuple(
-        replace(b, address=end + -end % 32, live=live) if (b.name, b.use) == ("l1.w", "data") else b for b in made.local
+    ring_plan = rough_plan(graph, TINY, group=2)
+    assert len(ring_plan.segments) == 1
+    end = max(b.address + b.bytes for b in ring_plan.local if b.memory == "L1")
+    whole = replace(ring_plan, local=tuple(
+        replace(b, address=end + -end % 32, live=live) if (b.name, b.use) == ("l1.w", "data") else b for b in ring_plan.local
     ))  # fmt: skip
     ringed = ring_of(graph, TINY, whole, "l1.w", 2)
     ringed = replace(
@@ -441,32 +448,32 @@ def test_rows_come_while_the_shared_memory_has_them(
 
 def test_no_other_data_comes_in_versions() -> None:
     """Activations, and the bias: one version each; all memory is free behind them."""
-    made = by_hand(2)
-    end = max(b.address + b.bytes for b in made.local if b.memory == "L1")
+    ring_plan = by_hand(2)
+    end = max(b.address + b.bytes for b in ring_plan.local if b.memory == "L1")
     for name in ("x", "l0", "l0.b"):
         local = tuple(
             replace(b, address=end, bytes=2 * b.bytes, depth=2) if (b.name, b.use) == (name, "data") else b
-            for b in made.local
+            for b in ring_plan.local
         )
-        refused(replace(made, local=local), rf"the data buffer of {name} in segment 0 has 2 versions")
+        refused(replace(ring_plan, local=local), rf"the data buffer of {name} in segment 0 has 2 versions")
 
 
 def test_the_vector_engine_reads_no_ring() -> None:
-    made = sequential_plan(GRAPH, TINY, parts=1, depth=1, core_dim=0, matrix=False)
-    made = replace(made, local=tuple(packed(tuple(
-        replace(b, bytes=2 * b.bytes, depth=2) if b.name == "l0.w" else b for b in made.local
+    ring_plan = sequential_plan(GRAPH, TINY, parts=1, depth=1, core_dim=0, matrix=False)
+    ring_plan = replace(ring_plan, local=tuple(packed(tuple(
+        replace(b, bytes=2 * b.bytes, depth=2) if b.name == "l0.w" else b for b in ring_plan.local
     ))))  # fmt: skip
-    refused(made, rf"{NAMED} has 2 versions, and its tile wants 1")
+    refused(ring_plan, rf"{NAMED} has 2 versions, and its tile wants 1")
 
 
 def test_what_stays_in_the_array_has_no_ring() -> None:
     """Of the graph as it was, the same weights are no data at all."""
     graph = graphs.matmul(m=8, k=16, n=40, dtype="float32")
-    made = sequential_plan(graph, TINY, parts=1, depth=1)
-    check_plan(made, graph, TINY)
-    end = max(b.address + b.bytes for b in made.local if b.memory == "L1")
+    ring_plan = sequential_plan(graph, TINY, parts=1, depth=1)
+    check_plan(ring_plan, graph, TINY)
+    end = max(b.address + b.bytes for b in ring_plan.local if b.memory == "L1")
     extra = LocalBuffer(0, "", "matmul.w", "data", "L1", end, 2 * TILE, 2, (0, 1))
-    refused(replace(made, local=(*made.local, extra)), "the data buffer|a data buffer of matmul.w", graph)
+    refused(replace(ring_plan, local=(*ring_plan.local, extra)), "the data buffer|a data buffer of matmul.w", graph)
 
 
 def test_all_elements_of_a_swapped_product_are_numpy_s() -> None:
