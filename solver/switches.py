@@ -38,6 +38,7 @@ Switch = Literal[
     "residency-model",
     "residency-windows",
     "result-parts",
+    "segment-groups",
     "segmentation-model",
     "smaller-memories",
     "stalled-depths",
@@ -78,6 +79,7 @@ SWITCHES: Mapping[Switch, str] = {
     "early-weights": "Weights are loaded before inputs that their segment waits for, where that takes less time.",
     "queue-order": "Queues issue instructions of neighbouring tiles, operators and sub-batches in another order.",
     "smaller-memories": "The search runs again as if there were less of a memory: its plans are plans here too.",
+    "segment-groups": "Segmentation also has groups of segments whose instances take turns.",
     "step-groups": "Of the best plan, segments around spilled results also take turns in groups.",
     # Segmentation.
     "engine-overlap": "Operators of one segment on different engines are priced as overlapping.",

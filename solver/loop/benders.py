@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 
 from ...ir.plan import Segment
 from ..cpsat.log import Record
@@ -36,7 +37,7 @@ MOST_CUTS = 64
 
 @dataclass(frozen=True)
 class SegmentationAttempt:
-    """A segmentation, and the plan that came of it; ``None`` if it was tried before."""
+    """A segmentation, and the plan that came of it; ``None`` if it was tried before, or promises too little."""
 
     segmentation: Segmentation
     evaluated: EvaluatedPlan | None
@@ -51,7 +52,9 @@ class Decomposition:
         self.subproblem = subproblem
         self.incumbent = incumbent
         self.cuts = Cuts()
-        self._tried: set[tuple[Segment, ...]] = set()
+        self.starts: tuple[int, ...] = ()
+        """Operators at which groups of segments may begin, by position; none while segments run one by one."""
+        self._tried: set[tuple[tuple[Segment, ...], tuple[int, ...]]] = set()
 
     @property
     def record(self) -> Record:
@@ -72,8 +75,9 @@ class Decomposition:
         finally:
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
 
-    def iteration(self, iteration: Iteration) -> SegmentationAttempt | None:
-        """From segmentation down to a plan, again after each infeasibility.
+    def iteration(self, iteration: Iteration, below: float = inf) -> SegmentationAttempt | None:
+        """From segmentation down to a plan, again after each infeasibility; to none unless segmentation's objective is
+        ``below`` so many cycles.
 
         ``None`` if the search is over or there were too many. Raises :class:`~girih.ir.errors.InfeasibleError` if no
         segmentation is left.
@@ -82,23 +86,26 @@ class Decomposition:
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
             segmentation = self._segmentation(iteration)
-            if segmentation.segments in self._tried:
+            attempted = segmentation.segments, segmentation.groups
+            objective = segmentation.solved.objective
+            if attempted in self._tried or (objective is not None and objective >= below):
                 return SegmentationAttempt(segmentation, None)
             answer = self.evaluate(segmentation.segments, iteration, segmentation)
             if isinstance(answer, EvaluatedPlan):
-                self._tried.add(segmentation.segments)
+                self._tried.add(attempted)
                 return SegmentationAttempt(segmentation, answer)
             self._exclude(segmentation.segments[answer.segment], answer)
         return None
 
     def _segmentation(self, iteration: Iteration) -> Segmentation:
         try:
-            answer = self.master.segmentation(self.cuts, iteration)
+            answer = self.master.segmentation(self.cuts, iteration, self.starts)
         except InfeasibleSearchError as error:
             self.subproblem.builder.discard("segmentation", (error.effort,))
             raise
         plural = "s" if len(answer.segments) > 1 else ""
         note = f"{len(answer.segments)} segment{plural}"
+        note += f" in {len(set(answer.groups))} groups" if answer.groups else ""
         note += f", {len(self.cuts.columns)} cuts" if self.cuts.columns else ""
         note += f"; {answer.note}" if answer.note else ""
         self.subproblem.log(answer.solved, answer.effort, note)
@@ -109,7 +116,10 @@ class Decomposition:
     ) -> EvaluatedPlan | Infeasibility:
         """The plan of these segments; what is learned of their tiles is kept."""
         above = () if segmentation is None else (segmentation.solved,)
-        evaluation = evaluate_segments(self.subproblem, self.incumbent, segments, self.cuts.tiling, iteration, *above)
+        groups = () if segmentation is None else segmentation.groups
+        evaluation = evaluate_segments(
+            self.subproblem, self.incumbent, segments, self.cuts.tiling, iteration, *above, groups=groups
+        )
         self.cuts = replace(self.cuts, tiling=evaluation.cuts)
         return evaluation.answer
 

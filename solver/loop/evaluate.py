@@ -23,9 +23,10 @@ class Evaluation:
 
 def evaluate_segments(
     subproblem: Subproblem, incumbent: Incumbent, segments: tuple[Segment, ...], cuts: TilingCuts,
-    iteration: Iteration, *above: Solved,
+    iteration: Iteration, *above: Solved, groups: tuple[int, ...] = (),
 ) -> Evaluation:  # fmt: skip
-    """Plan the segments; where a buffer for a concatenation is too large for local memory, without aliasing there.
+    """Plan the segments, which take turns in ``groups``; where a buffer for a concatenation is too large for local
+    memory, without aliasing there.
 
     A best plan in which the vector engine runs contractions is compared with one where the matrix engine runs them all.
     """
@@ -34,7 +35,7 @@ def evaluate_segments(
         if isinstance(tiled, Infeasibility):
             return Evaluation(tiled, cuts)
         before = incumbent.best
-        answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above)
+        answer = evaluate_tiled(subproblem, incumbent, tiled, iteration, *above, groups=groups)
         graph, machine = subproblem.graph, subproblem.machine
         elsewhere = any(
             tile.engine == "vector" and contraction_engine(graph.op[tile.op], graph, machine) == "matrix"
@@ -44,7 +45,8 @@ def evaluate_segments(
             # The cores may take less time, and all of it more: weights that are streamed come while others are used.
             usual = subproblem.tiles(segments, cuts, iteration, engines=False)
             if not isinstance(usual, Infeasibility) and usual != tiled:
-                answer = _better(answer, evaluate_tiled(subproblem, incumbent, usual, iteration, *above))
+                usually = evaluate_tiled(subproblem, incumbent, usual, iteration, *above, groups=groups)
+                answer = _better(answer, usually)
         if (
             isinstance(answer, EvaluatedPlan)
             or answer.level != subproblem.machine.levels.activations
@@ -57,13 +59,13 @@ def evaluate_segments(
 
 def evaluate_tiled(
     subproblem: Subproblem, incumbent: Incumbent, tiled: list[TiledSegment], iteration: Iteration, *above: Solved,
-    steps: tuple[Step, ...] | None = None,
+    steps: tuple[Step, ...] | None = None, groups: tuple[int, ...] = (),
 ) -> EvaluatedPlan | Infeasibility:  # fmt: skip
-    """The better plan of all orders of the instances, or of ``steps`` alone; or the first infeasibility."""
+    """The better plan of all orders of the instances in ``groups``, or of ``steps`` alone; or the first infeasibility."""
     solved = subproblem.tiling(tiled)
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None
-    requests = subproblem.requests(tiled, iteration, steps)
+    requests = subproblem.requests(tiled, iteration, steps, groups)
     for remaining, answer in zip(
         reversed(range(len(requests))), subproblem.plans(requests, *above, solved), strict=True
     ):

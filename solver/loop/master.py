@@ -5,9 +5,11 @@ Cuts are immutable and, within a round, only ever added, so that no answer comes
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
@@ -19,6 +21,7 @@ from ..options import LiveListener
 from ..parallel.questions import ask_columns
 from ..parallel.workers import Workers
 from ..segmentation.candidates import Candidates, PricedRoot
+from ..segmentation.groups.group_columns import GroupColumns
 from ..segmentation.solve import BendersCut, Segmentation, segment
 from ..subproblem.plan_builder import EvaluatedPlan, Infeasibility
 from ..subproblem.tile_caps import SHRINK, least_cap, may_stream
@@ -52,6 +55,7 @@ class Master:
         self._live = live
         self._workers = workers
         self._pending: list[Future[PricedRoot | None]] = []
+        self._groups = GroupColumns(graph, machine)
 
     def ask(self) -> None:
         """Workers begin to price all columns."""
@@ -75,12 +79,21 @@ class Master:
             with suppress(InfeasibleError):
                 self.candidates.ending(last)
 
-    def segmentation(self, cuts: Cuts, iteration: Iteration) -> Segmentation:
-        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
+    @property
+    def grouped_count(self) -> int:
+        """Groups of segments that were priced so far."""
+        return self._groups.priced_count
+
+    def segmentation(self, cuts: Cuts, iteration: Iteration, starts: Collection[int] = ()) -> Segmentation:
+        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none.
+
+        ``starts``: operators at which groups of segments that take turns may begin, by position.
+        """
         return segment(
             self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
             budget=iteration.budget("segmentation", iteration.segmentation),
             watch=self._watch if self._live else None,
+            grouped=partial(self._groups.columns, starts=starts) if starts else None,
         )  # fmt: skip
 
     def _watch(self, incumbent: float | None, bound: float | None) -> None:

@@ -39,6 +39,7 @@ from ..cpsat.log import Record
 from ..options import Ending, Judge, Listener, Options, Planned
 from ..parallel.workers import Workers
 from ..segmentation.candidates import Candidates
+from ..segmentation.solve import Segmentation
 from ..subproblem.subproblem import Subproblem
 from ..subproblem.tiling_alternatives import KnownTiles
 from ..subproblem.time_budget import (
@@ -74,6 +75,10 @@ LESS_MEMORY_SECONDS = 5.0
 them fit into a minute."""
 COLUMNS = "columns of segments"
 """The kind of the first step, which is never refused."""
+LEAST_GROUPED = 1.02
+"""Groups of segments are tried where segmentation costs so many times its bound, which knows no room of shared memory
+but each column's own; and then evaluated if they cost less by this factor. Chosen: a smaller promise is not kept by the
+models below."""
 ITERATIONS = "iterations"
 LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
@@ -152,6 +157,7 @@ class _Search:
         counters = WorkCounters(
             roots=lambda: candidates.priced_roots,
             columns=lambda: candidates.priced_count,
+            groups=lambda: self.master.grouped_count,
             built=lambda: self.subproblem.built,
             repredicted=lambda: self.subproblem.repredicted,
             predicted_operators=lambda: self.subproblem.predicted,
@@ -159,6 +165,8 @@ class _Search:
         self.spending = Spending(self.record, counters, options.timeout)
         self._rounds = rounds
         self._round = searching(rounds)
+        self._grouped = False
+        """Whether groups of segments were tried."""
         self._searched = False
         """Whether an iteration has searched models."""
         self._alone = alone
@@ -307,6 +315,29 @@ class _Search:
             if attempt is None or attempt.evaluated is None:
                 return
             self.decomposition.learn(attempt)
+            self._group(attempt.segmentation)
+
+    def _group(self, segmentation: Segmentation) -> None:
+        """Once, where shared memory costs a segmentation more than a little: an iteration with groups of segments that
+        take turns, which begin where its segments do. If that finds a better plan, all later iterations have groups.
+
+        Like the first iteration, it is begun at any timeout.
+        """
+        objective, bound = segmentation.solved.objective, segmentation.solved.bound
+        if self._grouped or objective is None or bound is None or objective < LEAST_GROUPED * bound:
+            return
+        self._grouped = True
+        if "segment-groups" in self.options.disabled or self.options.timeout < SHORT or self.incumbent.is_final:
+            return
+        before, attempt = self.incumbent.best, None
+        self.decomposition.starts = tuple(column.first for column in segmentation.columns)
+        with suppress(InfeasibleError), self._step(ITERATIONS):
+            budgets = self._round.iteration(self._iterations)
+            attempt = self.decomposition.iteration(budgets, below=objective / LEAST_GROUPED)
+        if attempt is not None and self.incumbent.best is not before:
+            self.decomposition.learn(attempt)
+        else:
+            self.decomposition.starts = ()
 
     def _begins(self, count: int) -> bool:
         """Whether an iteration, after so many others of its round, is begun at any timeout: the first, the first of a

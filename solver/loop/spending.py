@@ -32,6 +32,9 @@ COUNTED_ROOT = 0.01
 COUNTED_COLUMN = 0.0006
 """Seconds for each column of segmentation. With both, 6 s are counted for Conformer, 3 for ViT, 4 for ResNet-50 and
 MobileNet-V2, and 24 for DenseNet-121, which took 4, 2, 5, 8 and 35."""
+COUNTED_GROUP = 0.0015
+"""Seconds for each group of segments. With it, 6 s are counted for DenseNet-121 on `stcp920` with half of its memory,
+which took 6, and 1 for ResNet-50."""
 COUNTED_BUILT = PlanRate(slot=0.0033, product=0.00002)
 """Of plans that are built, with both of their predictions, and without the searches for it. Each slot of Conformer,
 MobileNet-V2 and ResNet-50 is counted as 0.0034 s, of ViT and BERT at 512 positions as 0.0037, and of AlexNet as 0.0077.
@@ -53,19 +56,20 @@ COUNTED_PREDICTION = 0.0035
 class WorkCounters:
     """What is counted, each as a function that tells how many there were so far.
 
-    ``roots`` and ``columns``: priced by segmentation; ``built``: plans; ``repredicted``: plans that were only predicted
-    again; ``predicted_operators``: to choose tiles for each other.
+    ``roots``, ``columns`` and ``groups``: priced by segmentation; ``built``: plans; ``repredicted``: plans that were
+    only predicted again; ``predicted_operators``: to choose tiles for each other.
     """
 
     roots: Callable[[], int]
     columns: Callable[[], int]
+    groups: Callable[[], int]
     built: Callable[[], PlanWork]
     repredicted: Callable[[], PlanWork]
     predicted_operators: Callable[[], int]
 
     def seconds(self, record: Record) -> float:
         """About what it took to come to a record, without its parts."""
-        columns = COUNTED_ROOT * self.roots() + COUNTED_COLUMN * self.columns()
+        columns = COUNTED_ROOT * self.roots() + COUNTED_COLUMN * self.columns() + COUNTED_GROUP * self.groups()
         plans = COUNTED_BUILT.seconds(self.built()) + COUNTED_REPREDICTED.seconds(self.repredicted())
         searched = COUNTED_SEARCH * sum(run.deterministic_seconds for run in record.own_runs)
         return columns + plans + searched + COUNTED_PREDICTION * self.predicted_operators()

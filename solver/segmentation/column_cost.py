@@ -41,6 +41,9 @@ class Column:
     ``footprints``: for each activation that crosses its border, the bytes of it that an instance touches, and those
     that cross the link of main memory for them, in whole bursts. ``local_bytes``: of local memory, at most at one time.
     ``op_cycles``: of each operator in one instance; all of an instance together.
+
+    A group (:mod:`.groups`) is a column, too: an instance is a turn of its ``members``, and ``internal_bytes`` is what
+    a turn takes of shared memory at most for what passes between them.
     """
 
     first: int
@@ -53,6 +56,13 @@ class Column:
     footprints: tuple[tuple[str, int, int], ...]
     local_bytes: int
     op_cycles: tuple[int, ...]
+    members: tuple[Column, ...] = ()
+    internal_bytes: int = 0
+
+    @property
+    def segments(self) -> tuple[Column, ...]:
+        """The columns that are segments: the members of a group, or itself."""
+        return self.members or (self,)
 
     @property
     def instances(self) -> int:

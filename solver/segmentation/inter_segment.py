@@ -140,6 +140,7 @@ def shared_bytes(
 ) -> int:
     """Bytes of shared memory that a column needs; ``reserve`` for weights on their way."""
     total = sum([i.resident_bytes if i.can_reside and i.name in resident else i.staged_bytes for i in costs])
+    total += column.internal_bytes
     return total + min(reserve, column.weight_bytes) + -(-column.pin_bytes * pinned // WEIGHT_PARTS)
 
 

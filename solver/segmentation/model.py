@@ -7,7 +7,8 @@ Data, in cycles of main memory where they are bytes
     pinned between its instances, p_j what has to be pinned so that nothing is: all, or the parts in use where instances
     with the same columns follow one another. What activation a moves through main memory in column j, and what it takes
     of shared memory: m_aj, b_aj if it is resident, m'_aj, b'_aj if not. L: shared memory; R: reserve for weights on
-    their way.
+    their way. A group of segments whose instances take turns is a column, too (:mod:`.groups`): its instances are
+    turns, and g_j is what passes between its members, 0 for a single segment.
 Variables
     x_j column j is used; r_a activation a is resident in shared memory while it crosses segments; q_j how many of K
     parts of p_j column j pins during its instances. At each boundary p: t_p when the cores are there, d_p what
@@ -15,7 +16,7 @@ Variables
 Constraints
     (1) one path: exactly one column leaves boundary 0, one enters boundary N; as many enter as leave any other.
     If x_j, for column j from boundary p to boundary s, with D_j = w_j + v_j (1 - q_j / K) + sum_a (m_aj r_a +
-    m'_aj (1 - r_a)) and H_j = p_j q_j / K + sum_a (b_aj r_a + b'_aj (1 - r_a)):
+    m'_aj (1 - r_a)) and H_j = g_j + p_j q_j / K + sum_a (b_aj r_a + b'_aj (1 - r_a)):
     (2) shared memory: R + H_j <= L.
     (3) cores: t_s >= t_p + c_j.
     (4) main memory: t_s - e_s >= t_p - e_p + D_j, and d_s >= d_p + D_j.
@@ -180,8 +181,8 @@ class SegmentationModel:
     def _terms(self, j: int) -> _Terms:
         column, cycles = self.problem.columns[j], self.problem.cycles
         moved: Expr = cycles(column.weight_bytes)
-        held: Expr = 0
-        most = 0
+        held: Expr = cycles(column.internal_bytes)
+        most = cycles(column.internal_bytes)
         for cost in self.problem.costs[j]:
             spilled, staged = cycles(cost.spilled_traffic), cycles(cost.staged_bytes)
             moved += spilled

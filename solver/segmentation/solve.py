@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -39,10 +39,14 @@ class BendersCut:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``segments`` without tiles, from ``columns``; ``effort`` of the solver alone."""
+    """``segments`` without tiles, from ``columns``; ``effort`` of the solver alone.
+
+    ``groups``: for each segment the number of its group, whose segments take turns; none if each runs by itself.
+    """
 
     segments: tuple[Segment, ...]
     columns: tuple[Column, ...]
+    groups: tuple[int, ...]
     solved: Solved
     effort: Effort
     note: str
@@ -67,14 +71,16 @@ def segment(
     seed: int = 0,
     candidates: Candidates | None = None,
     watch: Watch | None = None,
+    grouped: Callable[[Sequence[Column]], list[Column]] | None = None,
 ) -> Segmentation:
     """The best segmentation that the cuts allow; ``watch`` hears of it in cycles.
 
-    ``candidates`` can be handed from call to call, so that columns are priced once. Raises
-    :class:`InfeasibleSearchError` if an operator fits in no segment.
+    ``candidates`` can be handed from call to call, so that columns are priced once. ``grouped``: gives the groups of
+    the columns that the cuts leave. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
     """
     candidates = candidates or Candidates(graph, machine)
     columns = _admitted(candidates.columns(), cuts, graph)
+    columns += grouped(columns) if grouped is not None else []
     effort = NO_EFFORT
     removed = 0
     for _ in range(MOST_REMOVALS):
@@ -83,13 +89,14 @@ def segment(
         except InfeasibleSearchError as error:
             raise InfeasibleSearchError(str(error), effort + error.effort) from None
         effort += solution.effort
-        chosen = [solution.problem.columns[j] for j in solution.answer.path]
+        path = [solution.problem.columns[j] for j in solution.answer.path]
+        chosen = [segment for column in path for segment in column.segments]
         too_large = [c for c in chosen if c.local_bytes and candidates.exact_local_bytes(c) > candidates.capacity]
         if not too_large:
             note = f"{removed} columns did not fit in all their cells" if removed else ""
             segments = segments_of(chosen, graph)
-            return Segmentation(segments, tuple(chosen), solution.solved, effort, note)
-        fitting = [c for c in columns if not any(_contains(c, part) for part in too_large)]
+            return Segmentation(segments, tuple(chosen), _groups(path), solution.solved, effort, note)
+        fitting = [c for c in columns if not any(_contains(s, part) for s in c.segments for part in too_large)]
         removed += len(columns) - len(fitting)
         columns = fitting
     raise InfeasibleSearchError(
@@ -97,6 +104,13 @@ def segment(
         f"machine with more {machine.levels.activations.name} or a smaller batch",
         effort,
     )
+
+
+def _groups(path: Sequence[Column]) -> tuple[int, ...]:
+    """For each segment the number of the column that it comes from; none if each column is a segment."""
+    if not any(column.members for column in path):
+        return ()
+    return tuple(number for number, column in enumerate(path) for _ in column.segments)
 
 
 def _contains(column: Column, part: Column) -> bool:

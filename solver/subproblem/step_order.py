@@ -2,8 +2,8 @@
 
 Instances of a segment are independent, so those of a later segment can begin before the last of an earlier one: a
 result is then consumed while it is still on chip, at the price of switching between the weights of the segments. The
-two extremes are tried for each segmentation, and the prediction decides; of the best plan also orders between them
-(:mod:`..loop.changes.reorder`), where segments are depth first in groups:
+two extremes are tried for each segmentation, and the prediction decides; where segmentation has groups of segments, and
+of the best plan, also orders between them (:mod:`..loop.changes.reorder`), where segments are depth first in groups:
 
     segment by segment    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 b3 b4  c1 c2  d1
     b and c in a group    a1 a2 a3 a4 a5 a6 a7 a8  b1 b2 c1 b3 b4 c2  d1
@@ -29,12 +29,14 @@ from ..switches import ALL_ON, Disabled
 
 
 def orders(
-    graph: Graph, cells: Cells, segments: Sequence[Segment], disabled: Disabled = ALL_ON
+    graph: Graph, cells: Cells, segments: Sequence[Segment], disabled: Disabled = ALL_ON, groups: Sequence[int] = ()
 ) -> tuple[tuple[Step, ...], ...]:
-    """The orders worth trying, each once: segment by segment and, if it differs, depth first."""
+    """The orders worth trying, each once: segment by segment, or ``groups`` of them depth first one after the other;
+    and, if it differs, all depth first."""
+    first = depth_first(graph, cells, segments, groups) if groups else segment_by_segment(segments)
     if "step-orders" in disabled:
-        return (segment_by_segment(segments),)
-    return tuple(dict.fromkeys((segment_by_segment(segments), depth_first(graph, cells, segments))))
+        return (first,)
+    return tuple(dict.fromkeys((first, depth_first(graph, cells, segments))))
 
 
 def order_like(graph: Graph, cells: Cells, plan: Plan, segments: Sequence[Segment]) -> tuple[Step, ...] | None:

@@ -110,11 +110,14 @@ class Subproblem:
         return solved
 
     def requests(
-        self, tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
-    ) -> list[PlanRequest]:
-        """What the models below the tiles are to answer: one request for each order of the instances, or for one."""
+        self, tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None,
+        groups: tuple[int, ...] = (),
+    ) -> list[PlanRequest]:  # fmt: skip
+        """What the models below the tiles are to answer: one request for each order of the instances, of which one has
+        these ``groups``, or for one."""
         segments = tuple(s.segment for s in tiled)
-        step_orders = orders(self.graph, self.cells, segments, self.options.disabled) if steps is None else (steps,)
+        disabled = self.options.disabled
+        step_orders = orders(self.graph, self.cells, segments, disabled, groups) if steps is None else (steps,)
         candidate_orders = step_orders[:1] if self.is_layerwise else step_orders
         return [iteration.request(segments, order, layerwise=self.is_layerwise) for order in candidate_orders]
 

@@ -16,7 +16,7 @@ from itertools import product
 
 from ....ir.plan import Plan, Segment, Solved
 from ...subproblem.plan_builder import EvaluatedPlan, Infeasibility
-from ...subproblem.step_order import depth_first, groups_of, order_like
+from ...subproblem.step_order import depth_first, groups_of, order_like, orders
 from ...subproblem.tiling_alternatives import TiledSegment
 from ..evaluate import evaluate_segments, evaluate_tiled
 from .plan_neighbourhood import Neighbourhood
@@ -59,8 +59,9 @@ def align(around: Neighbourhood, plan: Plan) -> tuple[Neighbourhood, Plan]:
     if segments == bare(graph, plan.segments):
         return around, plan
     evaluation = evaluate_segments(
-        around.subproblem, around.incumbent, segments, around.cuts, around.iteration, *_segmentation(plan)
-    )
+        around.subproblem, around.incumbent, segments, around.cuts, around.iteration, *_segmentation(plan),
+        groups=() if plan.steps in orders(graph, cells, plan.segments) else groups_of(plan),
+    )  # fmt: skip
     return replace(around, cuts=evaluation.cuts), _better(around, plan, evaluation.answer)
 
 

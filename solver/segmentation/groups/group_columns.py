@@ -1,0 +1,204 @@
+"""Groups of segments whose instances take turns, as columns of the master.
+
+Segment by segment, all of a result waits in shared memory until the next segment begins, or in main memory if it has no
+room there. In a group, the instances of all members of one turn run before those of the next turn, so that only a
+turn's part of what passes between members has to wait; but the weights of all members are in use at once, and are
+fetched for each turn unless they are pinned:
+
+    a1 a2 a3 a4 b1 b2 b3 b4 c1 c2          turns of two parts        a1 a2 b1 b2 c1  a3 a4 b3 b4 c2
+
+What a member reads of another one in a turn, that one must have written in the same turn: the cuts of both divide the
+tensor between them alike. This is the schedule by sub-batches of layer fusion (Alwani et al., MICRO 2016; depth first
+in DeFiNES, Mei et al., HPCA 2023), of which the master decides where groups begin and end, and their turns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....ir.box import Box, contains, volume
+from ....ir.graph import DTYPES, Graph
+from ....ir.machine import Machine
+from ....ir.plan import Split
+from ...cost.operator import Rates
+from ..column_cost import Column
+from ..inter_segment import activations
+from ..splits import SegmentSplit
+from .turn_boxes import FirstTurn, TurnBoxes
+
+TURNS = (2, 3, 4, 6, 8, 12, 16, 32)
+"""How many turns a group may have."""
+MOST_MEMBERS = 16
+"""Members of a group at most. Chosen, not measured."""
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A column of a group of so many turns, and what its first turn reads of other operators, and writes for them."""
+
+    column: Column
+    reads: tuple[tuple[str, Box], ...]
+    writes: tuple[tuple[str, Box], ...]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Members that follow one another, with the cycles that they take at least; ``waiting``: what they wrote in the
+    first turn that operators behind them read."""
+
+    cost: float
+    members: tuple[_Member, ...]
+    waiting: Mapping[str, Box]
+
+
+class GroupColumns:
+    """The groups of columns of a graph; what turns read and write is found once."""
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self._graph = graph
+        self._capacity = machine.levels.exchange.capacity
+        self._rate = Rates.from_machine(machine).slowest_home
+        self._life = {a.name: (a.first, a.last) for a in activations(graph)}
+        self._inside = {a.name for a in activations(graph) if a.produced and not a.stored}
+        """What may pass between members alone."""
+        self._boxes = TurnBoxes(graph)
+        self.priced_count = 0
+        """Groups that were priced so far."""
+
+    def columns(self, columns: Sequence[Column], starts: Collection[int]) -> list[Column]:
+        """The groups of these columns that begin at ``starts`` (positions of operators), without those that another one
+        of the same operators beats in cycles, in traffic and in shared memory at once."""
+        groups: defaultdict[tuple[int, int], list[Column]] = defaultdict(list)
+        for turns in TURNS:
+            members = self._members(columns, turns)
+            for weight_fetches in (1, turns):
+                cheapest = {first: self._cheapest(of_first, weight_fetches) for first, of_first in members.items()}
+                for start in sorted(starts):
+                    for chain in self._chains(cheapest, start):
+                        group = self._group(chain, turns)
+                        self.priced_count += 1
+                        if group.internal_bytes <= self._capacity:
+                            groups[group.first, group.last].append(group)
+        return [group for ends in sorted(groups) for group in _undominated(groups[ends])]
+
+    def _members(self, columns: Sequence[Column], turns: int) -> Mapping[int, list[_Member]]:
+        """By their first operators, the columns that so many equal turns divide."""
+        members: defaultdict[int, list[_Member]] = defaultdict(list)
+        # From long to short, so that the turns of a root are found once.
+        for column in sorted(columns, key=lambda c: c.first):
+            outermost = column.split.instances[0] if column.split.instances else Split(0, 1)
+            shape = self._graph.tensor[self._graph.ops[column.last].output].shape
+            if outermost.parts % turns == 0 and shape[outermost.dim] % turns == 0:
+                first = self._boxes.of(column, turns)
+                members[column.first].append(_Member(column, *self._crossing(column, first)))
+        return members
+
+    def _crossing(self, column: Column, turn: FirstTurn) -> tuple[tuple[tuple[str, Box], ...], ...]:
+        """What a column reads of operators before it, and writes for those behind it."""
+        reads: list[tuple[str, Box]] = []
+        writes: list[tuple[str, Box]] = []
+        for name, _, _ in column.footprints:
+            first, last = self._life[name]
+            if name not in self._inside:
+                continue
+            if first < column.first and name in turn.reads:
+                reads.append((name, turn.reads[name]))
+            elif column.first <= first and last > column.last and name in turn.writes:
+                writes.append((name, turn.writes[name]))
+        return tuple(reads), tuple(writes)
+
+    def _cheapest(self, members: Iterable[_Member], fetches: int) -> list[tuple[float, _Member]]:
+        """Of those that read and write the same, the one that takes the fewest cycles, if weights are fetched so often;
+        with these cycles."""
+        cheapest: dict[tuple[object, ...], tuple[float, _Member]] = {}
+        for member in members:
+            key = member.column.last, member.reads, member.writes
+            cycles = max(member.column.cycles, fetches * member.column.weight_bytes / self._rate)
+            if key not in cheapest or cycles < cheapest[key][0]:
+                cheapest[key] = cycles, member
+        return list(cheapest.values())
+
+    def _chains(self, members: Mapping[int, list[tuple[float, _Member]]], start: int) -> Iterator[_Chain]:
+        """The cheapest chains of two and more members from ``start`` to each end."""
+        ends: dict[int, dict[tuple[tuple[str, Box], ...], _Chain]] = {start: {(): _Chain(0.0, (), {})}}
+        for boundary in range(start, len(self._graph.ops) + 1):
+            chains = ends.pop(boundary, {})
+            if boundary > start and chains:
+                best = min(chains.values(), key=lambda chain: chain.cost)
+                if len(best.members) > 1:
+                    yield best
+            for chain in chains.values():
+                if len(chain.members) == MOST_MEMBERS:
+                    continue
+                for cycles, member in members.get(boundary, ()):
+                    waiting = self._waiting(chain, member, start)
+                    if waiting is not None:
+                        after = ends.setdefault(member.column.last + 1, {})
+                        key = tuple(sorted(waiting.items()))
+                        if key not in after or chain.cost + cycles < after[key].cost:
+                            after[key] = _Chain(chain.cost + cycles, (*chain.members, member), waiting)
+            if not ends:
+                return
+
+    def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Box] | None:
+        """What waits behind one more member of a chain; ``None`` if that reads what the turn of another does not write."""
+        for name, box in member.reads:
+            if self._life[name][0] >= start and (name not in chain.waiting or not contains(chain.waiting[name], box)):
+                return None
+        last = member.column.last
+        return {n: box for n, box in chain.waiting.items() if self._life[n][1] > last} | dict(member.writes)
+
+    def _group(self, chain: _Chain, turns: int) -> Column:
+        """A chain as a column, of which a turn is an instance."""
+        columns = [member.column for member in chain.members]
+        first, last = columns[0].first, columns[-1].last
+        waiting = [0] * len(columns)
+        crossing: dict[str, tuple[int, int]] = {}
+        for number, member in enumerate(chain.members):
+            sizes = {name: self._bytes(name, box) for name, box in (*member.reads, *member.writes)}
+            parts = member.column.instances // turns
+            for name, footprint, moved in member.column.footprints:
+                begin, end = self._life[name]
+                if name not in self._inside or begin < first or end > last:
+                    size = sizes.get(name, min(self._graph.tensor[name].bytes, footprint * parts))
+                    known = crossing.get(name, (0, 0))
+                    crossing[name] = max(known[0], size), max(known[1], moved * parts)
+                elif begin >= member.column.first:
+                    for place in range(number, len(columns)):
+                        waiting[place] += sizes[name] if columns[place].first <= end else 0
+        return Column(
+            first,
+            last,
+            SegmentSplit((Split(0, turns),), ()),
+            sum(c.cycles for c in columns),
+            sum(c.weight_bytes for c in columns),
+            sum(c.refetched_bytes for c in columns),
+            sum(c.pin_bytes for c in columns if c.refetched_bytes),
+            tuple((name, *sizes) for name, sizes in sorted(crossing.items())),
+            max(c.local_bytes for c in columns),
+            (),
+            tuple(columns),
+            max(waiting),
+        )
+
+    def _bytes(self, name: str, box: Box) -> int:
+        return volume(box) * DTYPES[self._graph.tensor[name].dtype]
+
+
+def _undominated(groups: Iterable[Column]) -> list[Column]:
+    """Those that no other beats in cycles, in traffic and in shared memory at once."""
+    chosen: list[tuple[int, int, int]] = []
+    best: list[Column] = []
+    for group in sorted(groups, key=lambda g: (g.cycles, g.refetched_bytes, _held(g), g.instances)):
+        costs = group.cycles, group.refetched_bytes, _held(group)
+        if not any(all(a <= b for a, b in zip(known, costs, strict=True)) for known in chosen):
+            chosen.append(costs)
+            best.append(group)
+    return best
+
+
+def _held(group: Column) -> int:
+    """Bytes of shared memory with all weights pinned, and one turn of what crosses the border of a group."""
+    return group.internal_bytes + group.pin_bytes + sum(size for _, size, _ in group.footprints)
