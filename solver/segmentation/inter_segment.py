@@ -144,6 +144,11 @@ def shared_bytes(
     return total + min(reserve, column.weight_bytes) + -(-column.pin_bytes * pinned // WEIGHT_PARTS)
 
 
+def pinned_parts(column: Column, room: int) -> int:
+    """How many parts of its weights a column can pin in so many bytes."""
+    return min(WEIGHT_PARTS, WEIGHT_PARTS * room // column.pin_bytes) if column.pin_bytes else WEIGHT_PARTS
+
+
 def main_traffic(column: Column, costs: Sequence[ActivationCost], resident: frozenset[str], pinned: int) -> int:
     """Bytes that a column moves from and to main memory."""
     total = sum([i.resident_traffic if i.can_reside and i.name in resident else i.spilled_traffic for i in costs])
@@ -170,7 +175,7 @@ def least_main_traffic(column: Column, costs: Sequence[ActivationCost], capacity
         room = free - sum(i.resident_bytes - i.staged_bytes for r, i in zip(resides, choices, strict=True) if r)
         if room < 0:
             continue
-        pinned = min(WEIGHT_PARTS, WEIGHT_PARTS * room // column.pin_bytes) if column.pin_bytes else WEIGHT_PARTS
+        pinned = pinned_parts(column, room)
         total = fixed + sum(
             i.resident_traffic if r else i.spilled_traffic for r, i in zip(resides, choices, strict=True)
         )

@@ -21,6 +21,7 @@ from .inter_segment import (
     greedy_residency,
     least_main_traffic,
     main_traffic,
+    pinned_parts,
     shared_bytes,
 )
 from .shortest_path import Boundaries, Path, PathBounds, PathCosts, path_bounds, recombined
@@ -29,6 +30,10 @@ OVERLAP_PENALTY = 10
 """One part in so many of all work counts as time. Measured: 4 and 40 beside it, in turn, gain nothing."""
 PATHS_TRIED = 12
 """Paths of each relaxation that are completed to answers before the solver runs. Chosen, not measured."""
+MOST_ALTERNATIONS = 8
+"""How often the path and the residency of an answer are improved in turn. Chosen; they mostly end by themselves."""
+NO_ROOM = 1 << 50
+"""Cycles of a column that does not fit beside what is resident: more than any path takes."""
 PINNED_FRACTIONS = (1.0, 0.5, 0.0)
 """Of the weights that a column can pin, what the relaxations with typical residency assume: all, half and none. Chosen,
 not measured."""
@@ -107,6 +112,21 @@ class SegmentationProblem:
             limits.append(self.slack_limit(j, shared_bytes(column, costs, alone.resident, pinned, 0)))
         return self._path_costs(main, limits)
 
+    def under(self, resident: frozenset[str]) -> PathCosts:
+        """Every column with these activations resident, and as many pinned weights as then have room."""
+        main: list[int] = []
+        limits: list[int] = []
+        for j, (column, costs) in enumerate(zip(self.columns, self.costs, strict=True)):
+            used = shared_bytes(column, costs, resident, 0, self.reserve)
+            if used > self.capacity:
+                main.append(NO_ROOM)
+                limits.append(0)
+                continue
+            pinned = pinned_parts(column, self.capacity - used)
+            main.append(self.cycles(main_traffic(column, costs, resident, pinned)))
+            limits.append(self.slack_limit(j, shared_bytes(column, costs, resident, pinned, 0)))
+        return self._path_costs(main, limits)
+
     @cached_property
     def _residency_alone(self) -> list[ResidentSet]:
         """By column: the residency that it can have if it need not care for others."""
@@ -164,4 +184,20 @@ class SegmentationProblem:
             paths |= dict.fromkeys(typical.paths[:PATHS_TRIED])
             best = recombined(self.boundaries, costs, list(paths), PATHS_TRIED)
             answers += [a for path in best if (a := self.with_greedy_residency(path)) is not None]
-        return bounds, min(answers, key=lambda a: a.objective) if answers else None
+        return bounds, self._alternated(min(answers, key=lambda a: a.objective)) if answers else None
+
+    def _alternated(self, best: SegmentationAnswer) -> SegmentationAnswer:
+        """The answer, or a better one: the best path under its residency, and the best residency for that, in turn.
+
+        What has to spill depends on all columns that it crosses, of which relaxations know nothing.
+        """
+        for _ in range(MOST_ALTERNATIONS):
+            bounds = path_bounds(self.boundaries, self.under(best.residency.resident))
+            assert bounds is not None
+            paths = bounds.paths[:PATHS_TRIED]
+            answers = [a for path in paths if (a := self.with_greedy_residency(path)) is not None]
+            better = min(answers, key=lambda a: a.objective, default=best)
+            if better.objective >= best.objective:
+                break
+            best = better
+        return best

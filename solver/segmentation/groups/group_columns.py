@@ -73,8 +73,8 @@ class GroupColumns:
         groups: defaultdict[tuple[int, int], list[Column]] = defaultdict(list)
         for turns in TURNS:
             members = self._members(columns, turns)
-            for weight_fetches in (1, turns):
-                cheapest = {first: self._cheapest(of_first, weight_fetches) for first, of_first in members.items()}
+            for pinned in (True, False):
+                cheapest = {first: self._cheapest(of_first, pinned=pinned) for first, of_first in members.items()}
                 for start in sorted(starts):
                     for chain in self._chains(cheapest, start):
                         group = self._group(chain, turns)
@@ -109,13 +109,15 @@ class GroupColumns:
                 writes.append((name, turn.writes[name]))
         return tuple(reads), tuple(writes)
 
-    def _cheapest(self, members: Iterable[_Member], fetches: int) -> list[tuple[float, _Member]]:
-        """Of those that read and write the same, the one that takes the fewest cycles, if weights are fetched so often;
-        with these cycles."""
+    def _cheapest(self, members: Iterable[_Member], *, pinned: bool) -> list[tuple[float, _Member]]:
+        """Of those that read and write the same, the one that takes the fewest cycles, if all of the weights are pinned
+        or none; with these cycles."""
         cheapest: dict[tuple[object, ...], tuple[float, _Member]] = {}
         for member in members:
-            key = member.column.last, member.reads, member.writes
-            cycles = max(member.column.cycles, fetches * member.column.weight_bytes / self._rate)
+            column = member.column
+            key = column.last, member.reads, member.writes
+            fetched = column.weight_bytes + (0 if pinned else column.refetched_bytes)
+            cycles = max(column.cycles, fetched / self._rate)
             if key not in cheapest or cycles < cheapest[key][0]:
                 cheapest[key] = cycles, member
         return list(cheapest.values())
@@ -143,7 +145,7 @@ class GroupColumns:
                 return
 
     def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Box] | None:
-        """What waits behind one more member of a chain; ``None`` if that reads what the turn of another does not write."""
+        """What waits behind one more member of a chain; ``None`` if it reads what no turn of another writes."""
         for name, box in member.reads:
             if self._life[name][0] >= start and (name not in chain.waiting or not contains(chain.waiting[name], box)):
                 return None
