@@ -33,6 +33,8 @@ from .master import Cuts, Master, cost_cuts
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
+MOST_GROUPED_CUTS = 3
+"""The same for iterations with groups of segments, without which there is a plan; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Decomposition:
         ``None`` if the search is over or there were too many. Raises :class:`~girih.ir.errors.InfeasibleError` if no
         segmentation is left.
         """
-        for _ in range(MOST_CUTS):
+        for _ in range(MOST_GROUPED_CUTS if self.starts else MOST_CUTS):
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
             segmentation = self._segmentation(iteration)
@@ -125,8 +127,11 @@ class Decomposition:
 
     def _exclude(self, segment: Segment, infeasibility: Infeasibility) -> None:
         """A feasibility cut."""
-        before, self.cuts = self.cuts, self.master.excluding(self.cuts, segment, infeasibility)
-        if self.cuts.columns == before.columns:
+        before = self.cuts
+        self.cuts = self.master.excluding(before, segment, infeasibility, grouped=bool(self.starts))
+        if self.cuts.headroom > before.headroom:
+            self.record.cut("segmentation", f"{self.cuts.headroom:,} bytes stay free: {infeasibility.message}")
+        elif self.cuts.columns == before.columns:
             self.record.cut("tiling", f"smaller tiles: {infeasibility.message}")
         else:
             what = f"{segment.ops[0]} .. {segment.ops[-1]} not like this: {infeasibility.message}"

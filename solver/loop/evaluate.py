@@ -61,7 +61,8 @@ def evaluate_tiled(
     subproblem: Subproblem, incumbent: Incumbent, tiled: list[TiledSegment], iteration: Iteration, *above: Solved,
     steps: tuple[Step, ...] | None = None, groups: tuple[int, ...] = (),
 ) -> EvaluatedPlan | Infeasibility:  # fmt: skip
-    """The better plan of all orders of instances, one in these ``groups``, or of ``steps``; or the first infeasibility."""
+    """The better plan of all orders of instances, one of them in ``groups``, or of ``steps``; or the first
+    infeasibility."""
     solved = subproblem.tiling(tiled)
     best: EvaluatedPlan | None = None
     infeasibility: Infeasibility | None = None

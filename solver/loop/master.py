@@ -29,15 +29,19 @@ from ..subproblem.tiling_alternatives import TilingCuts
 from ..subproblem.time_budget import Iteration
 from ..tiling.solve import Caps
 
+HEADROOM = 8
+"""One part in so many of shared memory stays free where addresses were not found. Chosen, not measured."""
 COSTLIER = 1.1
 """A segment that takes so many times its estimate is worth another iteration; chosen, not measured."""
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """``columns``: for segmentation, feasibility cuts and optimality cuts; ``tiling``: for the models below it."""
+    """``columns``: for segmentation, feasibility cuts and optimality cuts; ``headroom``: bytes of shared memory that it
+    leaves free; ``tiling``: for the models below it."""
 
     columns: tuple[BendersCut, ...] = ()
+    headroom: int = 0
     tiling: TilingCuts = field(default_factory=TilingCuts)
 
 
@@ -93,18 +97,22 @@ class Master:
             self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
             budget=iteration.budget("segmentation", iteration.segmentation),
             watch=self._watch if self._live else None,
-            grouped=partial(self._groups.columns, starts=starts) if starts else None,
+            grouped=partial(self._groups.columns, starts=starts) if starts else None, headroom=cuts.headroom,
         )  # fmt: skip
 
     def _watch(self, incumbent: float | None, bound: float | None) -> None:
         if self._live is not None:
             self._live("segmentation", incumbent, bound, "cycles")
 
-    def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility) -> Cuts:
+    def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility, *, grouped: bool = False) -> Cuts:
         """A feasibility cut: smaller tiles, as long as they may help; then the column goes.
 
         Where homes of results have no room, that is for the operators between them: the column goes under every split.
+        A segmentation that was ``grouped`` fills shared memory to the last byte: it leaves room at first, since what is
+        in there at one time may not find addresses.
         """
+        if grouped and not cuts.headroom and infeasibility.level == self.machine.levels.exchange:
+            return replace(cuts, headroom=infeasibility.level.capacity // HEADROOM)
         tiling = self.smaller_tiles(cuts.tiling, infeasibility)
         if tiling is not None:
             return replace(cuts, tiling=tiling)

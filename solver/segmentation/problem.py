@@ -49,13 +49,16 @@ class SegmentationAnswer:
 
 
 class SegmentationProblem:
-    """Columns by their index; all times in cycles, all memory in the cycles that main memory takes to fill it."""
+    """Columns by their index; all times in cycles, all memory in the cycles that main memory takes to fill it.
 
-    def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine) -> None:
+    ``headroom``: bytes of shared memory that stay free.
+    """
+
+    def __init__(self, columns: Sequence[Column], graph: Graph, machine: Machine, headroom: int = 0) -> None:
         self.graph = graph
         # One clock is for all homes: that of the slower, as most of what is fetched are constants.
         self.main_rate = Rates.from_machine(machine).slowest_home
-        self.capacity = machine.levels.exchange.capacity
+        self.capacity = machine.levels.exchange.capacity - headroom
         self.reserve = self.capacity // WEIGHT_RESERVE
         self.activations = activations(graph)
         index = ActivationIndex(self.activations, len(graph.ops))
@@ -167,9 +170,10 @@ class SegmentationProblem:
         ]
         return min(options, key=lambda a: a.objective)
 
-    def search(self) -> tuple[PathBounds | None, SegmentationAnswer | None]:
+    def search(self, *, in_turn: bool = False) -> tuple[PathBounds | None, SegmentationAnswer | None]:
         """The bounds of the relaxation, and the best answer that completes one of many paths.
 
+        ``in_turn``: whether path and residency of that then improve each other (see :meth:`improved`).
         (``None``, ``None``) if no path leads from the first operator to the last.
         """
         bounds = path_bounds(self.boundaries, self.relaxed())
@@ -184,9 +188,10 @@ class SegmentationProblem:
             paths |= dict.fromkeys(typical.paths[:PATHS_TRIED])
             best = recombined(self.boundaries, costs, list(paths), PATHS_TRIED)
             answers += [a for path in best if (a := self.with_greedy_residency(path)) is not None]
-        return bounds, self._alternated(min(answers, key=lambda a: a.objective)) if answers else None
+        answer = min(answers, key=lambda a: a.objective, default=None)
+        return bounds, self.improved(answer) if answer is not None and in_turn else answer
 
-    def _alternated(self, best: SegmentationAnswer) -> SegmentationAnswer:
+    def improved(self, best: SegmentationAnswer) -> SegmentationAnswer:
         """The answer, or a better one: the best path under its residency, and the best residency for that, in turn.
 
         What has to spill depends on all columns that it crosses, of which relaxations know nothing.

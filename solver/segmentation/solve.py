@@ -72,11 +72,13 @@ def segment(
     candidates: Candidates | None = None,
     watch: Watch | None = None,
     grouped: Callable[[Sequence[Column]], list[Column]] | None = None,
+    headroom: int = 0,
 ) -> Segmentation:
     """The best segmentation that the cuts allow; ``watch`` hears of it in cycles.
 
     ``candidates`` can be handed from call to call, so that columns are priced once. ``grouped``: gives the groups of
-    the columns that the cuts leave. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
+    the columns that the cuts leave; then path and residency of the first answer also improve each other. ``headroom``:
+    bytes of shared memory to leave free. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
     """
     candidates = candidates or Candidates(graph, machine)
     columns = _admitted(candidates.columns(), cuts, graph)
@@ -85,7 +87,10 @@ def segment(
     removed = 0
     for _ in range(MOST_REMOVALS):
         try:
-            solution = _solve(columns, graph, machine, budget or Budget(10.0), seed, watch)
+            problem = SegmentationProblem(columns, graph, machine, headroom)
+            solution = _solve(
+                columns, problem, machine, budget or Budget(10.0), seed, watch, in_turn=grouped is not None
+            )
         except InfeasibleSearchError as error:
             raise InfeasibleSearchError(str(error), effort + error.effort) from None
         effort += solution.effort
@@ -138,10 +143,10 @@ def _admitted(columns: Sequence[Column], cuts: Sequence[BendersCut], graph: Grap
 
 
 def _solve(
-    columns: Sequence[Column], graph: Graph, machine: Machine, budget: Budget, seed: int, watch: Watch | None
-) -> _Solution:
-    problem = SegmentationProblem(columns, graph, machine)
-    bounds, best = problem.search()
+    columns: Sequence[Column], problem: SegmentationProblem, machine: Machine, budget: Budget, seed: int,
+    watch: Watch | None, *, in_turn: bool,
+) -> _Solution:  # fmt: skip
+    bounds, best = problem.search(in_turn=in_turn)
     if bounds is None:
         raise InfeasibleSearchError(_uncovered(columns, problem, machine), NO_EFFORT)
     ceiling = best.objective / OVERLAP_PENALTY if best else float("inf")
