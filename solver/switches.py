@@ -35,6 +35,7 @@ Switch = Literal[
     "pipeline-model",
     "producer-stall",
     "queue-order",
+    "residency-in-turn",
     "residency-model",
     "residency-windows",
     "result-parts",
@@ -104,6 +105,7 @@ SWITCHES: Mapping[Switch, str] = {
     "weight-rings": "Weights that do not fit at once pass through a circular buffer.",
     "result-parts": "Parts of a result that crosses segments are kept or spilled one by one.",
     "load-parts": "Overlapping loads of an input are cut into parts that are fetched one by one.",
+    "residency-in-turn": "Path and residency of a segmentation improve each other.",
     "residency-windows": "Decisions of residency are improved window by window (large-neighbourhood search).",
     "greedy-variants": "The search for residency begins with the best of several greedy answers.",
     # Banks.

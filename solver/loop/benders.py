@@ -4,7 +4,8 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 
 - pipeline: a tile does not fit even once                    → tiling: a lower cap for the operator
 - residency: a slot needs more than the shared memory has     → tiling: a lower cap for the weights; then segmentation
-- banks of the shared memory cannot be packed                 → residency: leave room
+- banks of the shared memory cannot be packed                 → residency: leave room; then segmentation, where its
+                                                                path and residency improved each other: leave room
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
@@ -29,12 +30,12 @@ from ..subproblem.subproblem import Subproblem
 from ..subproblem.time_budget import Iteration
 from .evaluate import evaluate_segments
 from .incumbent import Incumbent
-from .master import Cuts, Master, cost_cuts
+from .master import Cuts, Extent, Master, cost_cuts
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
-MOST_GROUPED_CUTS = 3
-"""The same for iterations with groups of segments, without which there is a plan; chosen, not measured."""
+MOST_CUTS_IN_TURN = 3
+"""The same where path and residency of segmentations improve each other, without which there is a plan; chosen."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ class Decomposition:
         self.subproblem = subproblem
         self.incumbent = incumbent
         self.cuts = Cuts()
-        self.starts: tuple[int, ...] = ()
-        """Operators at which groups of segments may begin, by position; none while segments run one by one."""
+        self.extent = Extent()
         self._tried: set[tuple[tuple[Segment, ...], tuple[int, ...]]] = set()
 
     @property
@@ -84,7 +84,7 @@ class Decomposition:
         ``None`` if the search is over or there were too many. Raises :class:`~girih.ir.errors.InfeasibleError` if no
         segmentation is left.
         """
-        for _ in range(MOST_GROUPED_CUTS if self.starts else MOST_CUTS):
+        for _ in range(MOST_CUTS_IN_TURN if self.extent.in_turn else MOST_CUTS):
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
             segmentation = self._segmentation(iteration)
@@ -101,7 +101,7 @@ class Decomposition:
 
     def _segmentation(self, iteration: Iteration) -> Segmentation:
         try:
-            answer = self.master.segmentation(self.cuts, iteration, self.starts)
+            answer = self.master.segmentation(self.cuts, iteration, self.extent)
         except InfeasibleSearchError as error:
             self.subproblem.builder.discard("segmentation", (error.effort,))
             raise
@@ -128,7 +128,7 @@ class Decomposition:
     def _exclude(self, segment: Segment, infeasibility: Infeasibility) -> None:
         """A feasibility cut."""
         before = self.cuts
-        self.cuts = self.master.excluding(before, segment, infeasibility, grouped=bool(self.starts))
+        self.cuts = self.master.excluding(before, segment, infeasibility, in_turn=self.extent.in_turn)
         if self.cuts.headroom > before.headroom:
             self.record.cut("segmentation", f"{self.cuts.headroom:,} bytes stay free: {infeasibility.message}")
         elif self.cuts.columns == before.columns:

@@ -5,7 +5,6 @@ Cuts are immutable and, within a round, only ever added, so that no answer comes
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -43,6 +42,15 @@ class Cuts:
     columns: tuple[BendersCut, ...] = ()
     headroom: int = 0
     tiling: TilingCuts = field(default_factory=TilingCuts)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far segmentation looks: whether path and residency of its first answer then improve each other (``in_turn``);
+    and the operators, by position, at which groups of segments that take turns may begin (``starts``)."""
+
+    in_turn: bool = False
+    starts: tuple[int, ...] = ()
 
 
 class Master:
@@ -88,30 +96,27 @@ class Master:
         """Groups of segments that were priced so far."""
         return self._groups.priced_count
 
-    def segmentation(self, cuts: Cuts, iteration: Iteration, starts: Collection[int] = ()) -> Segmentation:
-        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none.
-
-        ``starts``: operators at which groups of segments that take turns may begin, by position.
-        """
+    def segmentation(self, cuts: Cuts, iteration: Iteration, extent: Extent) -> Segmentation:
+        """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
         return segment(
             self.graph, self.machine, cuts=cuts.columns, candidates=self.candidates, seed=self.seed,
             budget=iteration.budget("segmentation", iteration.segmentation),
-            watch=self._watch if self._live else None,
-            grouped=partial(self._groups.columns, starts=starts) if starts else None, headroom=cuts.headroom,
+            watch=self._watch if self._live else None, in_turn=extent.in_turn, headroom=cuts.headroom,
+            grouped=partial(self._groups.columns, starts=extent.starts) if extent.starts else None,
         )  # fmt: skip
 
     def _watch(self, incumbent: float | None, bound: float | None) -> None:
         if self._live is not None:
             self._live("segmentation", incumbent, bound, "cycles")
 
-    def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility, *, grouped: bool = False) -> Cuts:
+    def excluding(self, cuts: Cuts, refused: Segment, infeasibility: Infeasibility, *, in_turn: bool = False) -> Cuts:
         """A feasibility cut: smaller tiles, as long as they may help; then the column goes.
 
         Where homes of results have no room, that is for the operators between them: the column goes under every split.
-        A segmentation that was ``grouped`` fills shared memory to the last byte: it leaves room at first, since what is
-        in there at one time may not find addresses.
+        A segmentation that was improved ``in_turn`` with its residency fills shared memory to the last byte, for which
+        there may be no addresses: at first it leaves room.
         """
-        if grouped and not cuts.headroom and infeasibility.level == self.machine.levels.exchange:
+        if in_turn and not cuts.headroom and infeasibility.level == self.machine.levels.exchange:
             return replace(cuts, headroom=infeasibility.level.capacity // HEADROOM)
         tiling = self.smaller_tiles(cuts.tiling, infeasibility)
         if tiling is not None:

@@ -63,7 +63,7 @@ from .changes.local_search import improve
 from .changes.plan_neighbourhood import Neighbourhood
 from .excluded_segments import Diversions, exclude_for_good, exclude_one_at_a_time
 from .incumbent import Incumbent, OutOfTimeError
-from .master import Master
+from .master import Cuts, Extent, Master
 from .precheck import check_smallest, unproven
 from .referee import Referee
 from .single_operators import plan_single_operators
@@ -75,10 +75,12 @@ LESS_MEMORY_SECONDS = 5.0
 them fit into a minute."""
 COLUMNS = "columns of segments"
 """The kind of the first step, which is never refused."""
-LEAST_GROUPED = 1.02
-"""Groups of segments are tried where segmentation costs so many times its bound, which knows no room of shared memory
-but each column's own; and then evaluated if they cost less by this factor. Chosen: a smaller promise is not kept by the
-models below."""
+LEAST_GAP = 1.02
+"""Segmentations that look farther are tried where the first costs so many times its bound, which knows no room of
+shared memory but each column's own. Chosen, not measured."""
+LEAST_GAIN = 1.02
+"""Segmentations with groups are evaluated if those without cost so many times more. Chosen: the models below do not
+keep a smaller promise."""
 ITERATIONS = "iterations"
 LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
@@ -165,8 +167,8 @@ class _Search:
         self.spending = Spending(self.record, counters, options.timeout)
         self._rounds = rounds
         self._round = searching(rounds)
-        self._grouped = False
-        """Whether groups of segments were tried."""
+        self._extended = False
+        """Whether segmentations that look farther were tried."""
         self._searched = False
         """Whether an iteration has searched models."""
         self._alone = alone
@@ -315,29 +317,39 @@ class _Search:
             if attempt is None or attempt.evaluated is None:
                 return
             self.decomposition.learn(attempt)
-            self._group(attempt.segmentation)
+            self._extend(attempt.segmentation)
 
-    def _group(self, segmentation: Segmentation) -> None:
-        """Once, where shared memory costs a segmentation more than a little: an iteration with groups of segments that
-        take turns, which begin where its segments do. If that finds a better plan, all later iterations have groups.
+    def _extend(self, segmentation: Segmentation) -> None:
+        """Once, where shared memory costs a segmentation more than a little: an iteration in which path and residency
+        improve each other, and one that also has groups of segments, which begin where its segments do.
 
-        Like the first iteration, it is begun at any timeout.
+        Like the first iteration, they are begun at any timeout, and without what others learned of costs. Later ones
+        look as far as the one with the best plan.
         """
         objective, bound = segmentation.solved.objective, segmentation.solved.bound
-        if self._grouped or objective is None or bound is None or objective < LEAST_GROUPED * bound:
+        if self._extended or objective is None or bound is None or objective < LEAST_GAP * bound:
             return
-        self._grouped = True
-        if "segment-groups" in self.options.disabled or self.options.timeout < SHORT or self.incumbent.is_final:
+        self._extended = True
+        if self.options.timeout < SHORT:
             return
-        before, attempt = self.incumbent.best, None
-        self.decomposition.starts = tuple(column.first for column in segmentation.columns)
-        with suppress(InfeasibleError), self._step(ITERATIONS):
-            budgets = self._round.iteration(self._iterations)
-            attempt = self.decomposition.iteration(budgets, below=objective / LEAST_GROUPED)
-        if attempt is not None and self.incumbent.best is not before:
-            self.decomposition.learn(attempt)
-        else:
-            self.decomposition.starts = ()
+        starts = tuple(column.first for column in segmentation.columns)
+        for switch, extent, gain in (
+            ("residency-in-turn", Extent(in_turn=True), 1.0),
+            ("segment-groups", Extent(in_turn=True, starts=starts), LEAST_GAIN),
+        ):
+            if switch in self.options.disabled or self.incumbent.is_final:
+                continue
+            decomposition, before, attempt = self.decomposition, self.incumbent.best, None
+            nearer, cuts = decomposition.extent, decomposition.cuts
+            decomposition.extent, decomposition.cuts = extent, Cuts(tiling=cuts.tiling)
+            with suppress(InfeasibleError), self._step(ITERATIONS):
+                budgets = self._round.iteration(self._iterations)
+                attempt = decomposition.iteration(budgets, below=objective / gain)
+            if attempt is not None and self.incumbent.best is not before:
+                decomposition.learn(attempt)
+                objective = min(objective, attempt.segmentation.solved.objective or objective)
+            else:
+                decomposition.extent, decomposition.cuts = nearer, cuts
 
     def _begins(self, count: int) -> bool:
         """Whether an iteration, after so many others of its round, is begun at any timeout: the first, the first of a

@@ -71,14 +71,16 @@ def segment(
     seed: int = 0,
     candidates: Candidates | None = None,
     watch: Watch | None = None,
-    grouped: Callable[[Sequence[Column]], list[Column]] | None = None,
+    in_turn: bool = False,
     headroom: int = 0,
+    grouped: Callable[[Sequence[Column]], list[Column]] | None = None,
 ) -> Segmentation:
     """The best segmentation that the cuts allow; ``watch`` hears of it in cycles.
 
-    ``candidates`` can be handed from call to call, so that columns are priced once. ``grouped``: gives the groups of
-    the columns that the cuts leave; then path and residency of the first answer also improve each other. ``headroom``:
-    bytes of shared memory to leave free. Raises :class:`InfeasibleSearchError` if an operator fits in no segment.
+    ``candidates`` can be handed from call to call, so that columns are priced once. ``in_turn``: whether path and
+    residency of the first answer improve each other. ``headroom``: bytes of shared memory to leave free. ``grouped``:
+    gives the groups of the columns that the cuts leave. Raises :class:`InfeasibleSearchError` if an operator fits in no
+    segment.
     """
     candidates = candidates or Candidates(graph, machine)
     columns = _admitted(candidates.columns(), cuts, graph)
@@ -88,9 +90,7 @@ def segment(
     for _ in range(MOST_REMOVALS):
         try:
             problem = SegmentationProblem(columns, graph, machine, headroom)
-            solution = _solve(
-                columns, problem, machine, budget or Budget(10.0), seed, watch, in_turn=grouped is not None
-            )
+            solution = _solve(columns, problem, machine, budget or Budget(10.0), seed, watch, in_turn=in_turn)
         except InfeasibleSearchError as error:
             raise InfeasibleSearchError(str(error), effort + error.effort) from None
         effort += solution.effort
