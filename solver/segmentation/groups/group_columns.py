@@ -91,7 +91,7 @@ class GroupColumns:
             outermost = column.split.instances[0] if column.split.instances else Split(0, 1)
             shape = self._graph.tensor[self._graph.ops[column.last].output].shape
             if outermost.parts % turns == 0 and shape[outermost.dim] % turns == 0:
-                first = self._boxes.of(column, turns)
+                first = self._boxes.first(column, turns)
                 members[column.first].append(_Member(column, *self._crossing(column, first)))
         return members
 

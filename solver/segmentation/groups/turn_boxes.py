@@ -33,7 +33,7 @@ class TurnBoxes:
         self._cells = Cells(graph)
         self._known: dict[tuple[int, Split], tuple[int, FirstTurn]] = {}
 
-    def of(self, column: Column, turns: int) -> FirstTurn:
+    def first(self, column: Column, turns: int) -> FirstTurn:
         """Of a column whose outermost cut has a multiple of ``turns`` parts, as many of them as make a turn."""
         cut = Split(column.split.instances[0].dim, turns)
         key = column.last, cut

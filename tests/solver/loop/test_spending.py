@@ -74,6 +74,7 @@ def test_what_is_counted_takes_so_many_seconds() -> None:
         return WorkCounters(
             roots=lambda: 0,
             columns=lambda: 0,
+            groups=lambda: 0,
             built=lambda: built,
             repredicted=lambda: repredicted,
             predicted_operators=lambda: 0,

@@ -154,7 +154,7 @@ def test_the_answer_of_the_solver_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
     best = segment(GRAPH, TINY, candidates=columns)
     search = SegmentationProblem.search
 
-    def poor(problem: SegmentationProblem) -> tuple[PathBounds | None, SegmentationAnswer | None]:
+    def poor(problem: SegmentationProblem, **_: bool) -> tuple[PathBounds | None, SegmentationAnswer | None]:
         bounds, _ = search(problem)
         single: dict[int, int] = {}
         for j, column in enumerate(problem.columns):

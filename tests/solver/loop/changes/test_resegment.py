@@ -128,7 +128,7 @@ def test_what_it_learns_of_tiles_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     learned = TilingCuts().without_aliasing(around.best.plan.segments[0])
     refused = Evaluation(Infeasibility(0, A, MACHINE.levels.activations, 2, 1, ""), learned)
     monkeypatch.setattr(local_search, "aligned", lambda *_: ())
-    monkeypatch.setattr(local_search, "evaluate_segments", lambda *_: refused)
+    monkeypatch.setattr(local_search, "evaluate_segments", lambda *_, **__: refused)
     plan = around.best.plan
     assert align(around, plan) == (replace(around, cuts=learned), plan)
     assert replace(around, cuts=learned) != around
@@ -172,9 +172,9 @@ def test_fewer_instances_keep_the_kind_of_order(monkeypatch: pytest.MonkeyPatch)
     requests, tried = around.subproblem.requests, list[tuple[tuple[Segment, ...], tuple[Step, ...]]]()
 
     def noted(
-        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
+        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None, groups: tuple[int, ...]
     ) -> list[PlanRequest]:
-        answer = requests(tiled, iteration, steps)
+        answer = requests(tiled, iteration, steps, groups)
         tried.extend((request.segments, request.steps) for request in answer)
         return answer
 

@@ -111,10 +111,10 @@ def test_instances_stay_in_their_order(network: Graph, monkeypatch: pytest.Monke
     requests, ordered = around.subproblem.requests, list[tuple[Step, ...] | None]()
 
     def noted(
-        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None = None
+        tiled: list[TiledSegment], iteration: Iteration, steps: tuple[Step, ...] | None, groups: tuple[int, ...]
     ) -> list[PlanRequest]:
         ordered.append(steps)
-        return requests(tiled, iteration, steps)
+        return requests(tiled, iteration, steps, groups)
 
     monkeypatch.setattr(around.subproblem, "requests", noted)
     built = Evaluations()
@@ -155,7 +155,12 @@ def test_a_longer_timeout_goes_on_where_a_shorter_one_ends(network: Graph, monke
 def test_a_timeout_ends_changes_and_says_so() -> None:
     predicted, none = 0, lambda: 0
     counters = WorkCounters(
-        roots=none, columns=none, built=PlanWork, repredicted=PlanWork, predicted_operators=lambda: predicted
+        roots=none,
+        columns=none,
+        groups=none,
+        built=PlanWork,
+        repredicted=PlanWork,
+        predicted_operators=lambda: predicted,
     )
     spending = Spending(Record(600.0, None), counters, 1.0)
     assert spending.goes_on("changes") and not spending.refused
