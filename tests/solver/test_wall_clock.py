@@ -45,7 +45,7 @@ def above(items: Sequence[Item], capacity: int) -> list[int]:
 
 def no_heuristic_segments(patch: Patch) -> None:
     search = SegmentationProblem.search
-    patch.setattr(SegmentationProblem, "search", lambda self: (search(self)[0], None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    patch.setattr(SegmentationProblem, "search", lambda self, **_: (search(self)[0], None))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
 
 def no_delayed_fetches(patch: Patch) -> None:

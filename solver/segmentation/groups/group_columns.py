@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ....ir.box import Box, contains, volume
 from ....ir.graph import DTYPES, Graph
@@ -26,7 +27,7 @@ from ...cost.operator import Rates
 from ..column_cost import Column
 from ..inter_segment import activations
 from ..splits import SegmentSplit
-from .turn_boxes import FirstTurn, TurnBoxes
+from .turn_boxes import Turn, TurnBoxes
 
 TURNS = (2, 3, 4, 6, 8, 12, 16, 32)
 """How many turns a group may have."""
@@ -34,23 +35,27 @@ MOST_MEMBERS = 16
 """Members of a group at most. Chosen, not measured."""
 
 
+Ends: TypeAlias = tuple[Box | None, Box | None]
+"""Boxes of a tensor in the first and in the last turn; ``None`` if a turn has nothing of it."""
+
+
 @dataclass(frozen=True)
 class _Member:
-    """A column of a group of so many turns, and what its first turn reads of other operators, and writes for them."""
+    """A column of a group of so many turns, and what its turns read of other operators, and write for them."""
 
     column: Column
-    reads: tuple[tuple[str, Box], ...]
-    writes: tuple[tuple[str, Box], ...]
+    reads: tuple[tuple[str, Ends], ...]
+    writes: tuple[tuple[str, Ends], ...]
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """Members that follow one another, with the cycles that they take at least; ``waiting``: what they wrote in the
-    first turn that operators behind them read."""
+    """Members that follow one another, with the cycles that they take at least; ``waiting``: what their
+    turns write that operators behind them read."""
 
     cost: float
     members: tuple[_Member, ...]
-    waiting: Mapping[str, Box]
+    waiting: Mapping[str, Ends]
 
 
 class GroupColumns:
@@ -91,22 +96,22 @@ class GroupColumns:
             outermost = column.split.instances[0] if column.split.instances else Split(0, 1)
             shape = self._graph.tensor[self._graph.ops[column.last].output].shape
             if outermost.parts % turns == 0 and shape[outermost.dim] % turns == 0:
-                first = self._boxes.first(column, turns)
-                members[column.first].append(_Member(column, *self._crossing(column, first)))
+                ends = self._boxes.ends(column, turns)
+                members[column.first].append(_Member(column, *self._crossing(column, *ends)))
         return members
 
-    def _crossing(self, column: Column, turn: FirstTurn) -> tuple[tuple[tuple[str, Box], ...], ...]:
-        """What a column reads of operators before it, and writes for those behind it."""
-        reads: list[tuple[str, Box]] = []
-        writes: list[tuple[str, Box]] = []
+    def _crossing(self, column: Column, start: Turn, end: Turn) -> tuple[tuple[tuple[str, Ends], ...], ...]:
+        """What a column reads of operators before it, and writes for those behind it, in its first and last turn."""
+        reads: list[tuple[str, Ends]] = []
+        writes: list[tuple[str, Ends]] = []
         for name, _, _ in column.footprints:
             first, last = self._life[name]
             if name not in self._inside:
                 continue
-            if first < column.first and name in turn.reads:
-                reads.append((name, turn.reads[name]))
-            elif column.first <= first and last > column.last and name in turn.writes:
-                writes.append((name, turn.writes[name]))
+            if first < column.first:
+                reads.append((name, (start.reads.get(name), end.reads.get(name))))
+            elif last > column.last:
+                writes.append((name, (start.writes.get(name), end.writes.get(name))))
         return tuple(reads), tuple(writes)
 
     def _cheapest(self, members: Iterable[_Member], *, pinned: bool) -> list[tuple[float, _Member]]:
@@ -124,7 +129,7 @@ class GroupColumns:
 
     def _chains(self, members: Mapping[int, list[tuple[float, _Member]]], start: int) -> Iterator[_Chain]:
         """The cheapest chains of two and more members from ``start`` to each end."""
-        ends: dict[int, dict[tuple[tuple[str, Box], ...], _Chain]] = {start: {(): _Chain(0.0, (), {})}}
+        ends: dict[int, dict[tuple[tuple[str, Ends], ...], _Chain]] = {start: {(): _Chain(0.0, (), {})}}
         for boundary in range(start, len(self._graph.ops) + 1):
             chains = ends.pop(boundary, {})
             if boundary > start and chains:
@@ -138,19 +143,20 @@ class GroupColumns:
                     waiting = self._waiting(chain, member, start)
                     if waiting is not None:
                         after = ends.setdefault(member.column.last + 1, {})
-                        key = tuple(sorted(waiting.items()))
+                        key = tuple(sorted(waiting.items(), key=lambda item: item[0]))
                         if key not in after or chain.cost + cycles < after[key].cost:
                             after[key] = _Chain(chain.cost + cycles, (*chain.members, member), waiting)
             if not ends:
                 return
 
-    def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Box] | None:
-        """What waits behind one more member of a chain; ``None`` if it reads what no turn of another writes."""
-        for name, box in member.reads:
-            if self._life[name][0] >= start and (name not in chain.waiting or not contains(chain.waiting[name], box)):
+    def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Ends] | None:
+        """What waits behind one more member of a chain; ``None`` if its first or last turn reads what the same turn of
+        another member does not write."""
+        for name, read in member.reads:
+            if self._life[name][0] >= start and not all(map(_written, chain.waiting[name], read)):
                 return None
         last = member.column.last
-        return {n: box for n, box in chain.waiting.items() if self._life[n][1] > last} | dict(member.writes)
+        return {n: ends for n, ends in chain.waiting.items() if self._life[n][1] > last} | dict(member.writes)
 
     def _group(self, chain: _Chain, turns: int) -> Column:
         """A chain as a column, of which a turn is an instance."""
@@ -159,7 +165,7 @@ class GroupColumns:
         waiting = [0] * len(columns)
         crossing: dict[str, tuple[int, int]] = {}
         for number, member in enumerate(chain.members):
-            sizes = {name: self._bytes(name, box) for name, box in (*member.reads, *member.writes)}
+            sizes = {name: self._bytes(name, ends) for name, ends in (*member.reads, *member.writes)}
             parts = member.column.instances // turns
             for name, footprint, moved in member.column.footprints:
                 begin, end = self._life[name]
@@ -185,8 +191,13 @@ class GroupColumns:
             max(waiting),
         )
 
-    def _bytes(self, name: str, box: Box) -> int:
-        return volume(box) * DTYPES[self._graph.tensor[name].dtype]
+    def _bytes(self, name: str, ends: Ends) -> int:
+        return max(volume(box) for box in ends if box is not None) * DTYPES[self._graph.tensor[name].dtype]
+
+
+def _written(written: Box | None, read: Box | None) -> bool:
+    """Whether a turn writes all that another one reads."""
+    return read is None or (written is not None and contains(written, read))
 
 
 def _undominated(groups: Iterable[Column]) -> list[Column]:

@@ -1,4 +1,4 @@
-"""What a run of operators reads and writes in the first of its turns, one part of a cut of its root."""
+"""What a run of operators reads and writes in the first and the last of its turns, the parts of a cut of its root."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..column_cost import Column
 
 
 @dataclass(frozen=True)
-class FirstTurn:
+class Turn:
     """Boxes by tensor: the hull of what is read, constants among it, and what is written for others."""
 
     reads: Mapping[str, Box]
@@ -21,7 +21,7 @@ class FirstTurn:
 
 
 class TurnBoxes:
-    """The first turns of columns, by their roots and outermost cuts.
+    """First and last turns of columns, by their roots and outermost cuts.
 
     Runs with the same root and the same cut compute the same, as far as they go, so that a longer one stands for the
     shorter. It may read more of a tensor than one that begins behind some of the readers; then fewer groups are thought
@@ -31,14 +31,15 @@ class TurnBoxes:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._cells = Cells(graph)
-        self._known: dict[tuple[int, Split], tuple[int, FirstTurn]] = {}
+        self._known: dict[tuple[int, Split], tuple[int, tuple[Turn, Turn]]] = {}
 
-    def first(self, column: Column, turns: int) -> FirstTurn:
-        """Of a column whose outermost cut has a multiple of ``turns`` parts, as many of them as make a turn."""
+    def ends(self, column: Column, turns: int) -> tuple[Turn, Turn]:
+        """The first and the last turn of a column whose outermost cut has a multiple of ``turns`` parts, as many of
+        them as make a turn."""
         cut = Split(column.split.instances[0].dim, turns)
         key = column.last, cut
         if key not in self._known or self._known[key][0] > column.first:
             names = tuple(op.name for op in self._graph.ops[column.first : column.last + 1])
-            cell = self._cells.cell(Segment(names, (cut,), (), ()), 0, 0)
-            self._known[key] = column.first, FirstTurn(cell.tensors, cell.owned)
+            first, last = (self._cells.cell(Segment(names, (cut,), (), ()), turn, 0) for turn in (0, turns - 1))
+            self._known[key] = column.first, (Turn(first.tensors, first.owned), Turn(last.tensors, last.owned))
         return self._known[key][1]
