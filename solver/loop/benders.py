@@ -9,7 +9,8 @@ The master decides with relaxed costs of the subproblem. What the subproblem fin
 - banks of the local memories cannot be packed                → tiling: no aliasing; then segmentation: not this column
 - timeline: a segment takes longer than its estimate               → segmentation: this column costs what it takes
 
-Each cut excludes what caused it, so no answer comes twice in a round.
+Each cut excludes what caused it, so no answer comes twice in a round; but where room is left free, segments may come
+once again.
 
 Reference: Hooker and Ottosson, "Logic-based Benders decomposition", Mathematical Programming 96, 2003.
 """
@@ -34,8 +35,8 @@ from .master import Cuts, Extent, Master, cost_cuts
 
 MOST_CUTS = 64
 """Infeasibilities in one iteration before it is given up, so that it ends in any case; chosen, not measured."""
-MOST_CUTS_IN_TURN = 3
-"""The same where path and residency of segmentations improve each other, without which there is a plan; chosen."""
+MOST_CUTS_FARTHER = 3
+"""The same the first time that segmentation looks farther, without which there is a plan; chosen, not measured."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Decomposition:
         return self.incumbent.record
 
     def begin_round(self) -> None:
-        """Forget the cuts: what a shorter search could not do, or only at a high cost, a longer one may."""
-        self.cuts = Cuts()
+        """Forget all cuts but headroom: what a shorter search could not do, or only dearly, a longer one may."""
+        self.cuts = Cuts(headroom=self.cuts.headroom)
         self._tried.clear()
 
     @contextmanager
@@ -77,14 +78,16 @@ class Decomposition:
         finally:
             self.cuts = replace(self.cuts, columns=tuple(c for c in self.cuts.columns if c is not column))
 
-    def iteration(self, iteration: Iteration, below: float = inf) -> SegmentationAttempt | None:
-        """From segmentation down to a plan, again after each infeasibility; to none unless segmentation's objective is
-        ``below`` so many cycles.
+    def iteration(
+        self, iteration: Iteration, below: float = inf, most_cuts: int = MOST_CUTS
+    ) -> SegmentationAttempt | None:
+        """From segmentation down to a plan, again after each infeasibility, of which there may be so many; to none
+        unless segmentation's objective is ``below`` so many cycles.
 
         ``None`` if the search is over or there were too many. Raises :class:`~girih.ir.errors.InfeasibleError` if no
         segmentation is left.
         """
-        for _ in range(MOST_CUTS_IN_TURN if self.extent.in_turn else MOST_CUTS):
+        for _ in range(most_cuts):
             if self.incumbent.best is not None and self.incumbent.is_over:
                 return None
             segmentation = self._segmentation(iteration)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
@@ -67,7 +67,10 @@ class Master:
         self._live = live
         self._workers = workers
         self._pending: list[Future[PricedRoot | None]] = []
-        self._groups = GroupColumns(graph, machine)
+
+    @cached_property
+    def _groups(self) -> GroupColumns:
+        return GroupColumns(self.graph, self.machine)
 
     def ask(self) -> None:
         """Workers begin to price all columns."""
@@ -94,7 +97,7 @@ class Master:
     @property
     def grouped_count(self) -> int:
         """Groups of segments that were priced so far."""
-        return self._groups.priced_count
+        return self._groups.priced_count if "_groups" in self.__dict__ else 0
 
     def segmentation(self, cuts: Cuts, iteration: Iteration, extent: Extent) -> Segmentation:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""
@@ -116,7 +119,8 @@ class Master:
         A segmentation that was improved ``in_turn`` with its residency fills shared memory to the last byte, for which
         there may be no addresses: at first it leaves room.
         """
-        if in_turn and not cuts.headroom and infeasibility.level == self.machine.levels.exchange:
+        of_exchange = infeasibility.level == self.machine.levels.exchange and not self.is_of_homes(infeasibility)
+        if in_turn and not cuts.headroom and of_exchange:
             return replace(cuts, headroom=infeasibility.level.capacity // HEADROOM)
         tiling = self.smaller_tiles(cuts.tiling, infeasibility)
         if tiling is not None:

@@ -7,7 +7,8 @@ It begins with the plan of published heuristics, so that there is one soon and n
 columns of segmentation are priced, once; workers begin with that while the heuristics plan.
 
 A search is a sequence of *rounds*. In the first, models answer with their hints, and there are iterations
-(:mod:`.benders`) alone: searches take most of an iteration, and changes of its plan are worth more. In the others,
+(:mod:`.benders`) alone: searches take most of an iteration, and changes of its plan are worth more. Once, where shared
+memory costs a segmentation much, two of them look farther: :meth:`_Search._extend`. In the others,
 models are searched, and after the iterations, segmentation does without one segment of the best plan at a time, up to
 12 times (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one
 (:mod:`.single_operators`). Then plans for less memory are tried (:mod:`.smaller_memories`), and at last segments are
@@ -58,7 +59,7 @@ from ..subproblem.time_budget import (
     rounds,
     searching,
 )
-from .benders import Decomposition
+from .benders import MOST_CUTS_FARTHER, Decomposition
 from .changes.local_search import improve
 from .changes.plan_neighbourhood import Neighbourhood
 from .excluded_segments import Diversions, exclude_for_good, exclude_one_at_a_time
@@ -82,6 +83,7 @@ LEAST_GAIN = 1.02
 """Segmentations with groups are evaluated if those without cost so many times more. Chosen: the models below do not
 keep a smaller promise."""
 ITERATIONS = "iterations"
+FARTHER = "segmentations that look farther"
 LOCAL_CHANGES, LESS_MEMORY = "changes of the best plan", "plans for less memory"
 """Kinds of steps, as users read them after "more"."""
 
@@ -330,26 +332,29 @@ class _Search:
         if self._extended or objective is None or bound is None or objective < LEAST_GAP * bound:
             return
         self._extended = True
-        if self.options.timeout < SHORT:
+        disabled = self.options.disabled
+        if self.options.timeout < SHORT or self._alone:
             return
         starts = tuple(column.first for column in segmentation.columns)
-        for switch, extent, gain in (
-            ("residency-in-turn", Extent(in_turn=True), 1.0),
-            ("segment-groups", Extent(in_turn=True, starts=starts), LEAST_GAIN),
-        ):
-            if switch in self.options.disabled or self.incumbent.is_final:
-                continue
+        in_turn = "residency-in-turn" not in disabled
+        grouped = not disabled & {"segment-groups", "step-orders"}
+        extents = [(Extent(in_turn=True), 1.0)] if in_turn else []
+        extents += [(Extent(in_turn, starts), LEAST_GAIN)] if grouped else []
+        for extent, gain in extents:
+            if self.incumbent.is_final:
+                return
             decomposition, before, attempt = self.decomposition, self.incumbent.best, None
             nearer, cuts = decomposition.extent, decomposition.cuts
             decomposition.extent, decomposition.cuts = extent, Cuts(tiling=cuts.tiling)
-            with suppress(InfeasibleError), self._step(ITERATIONS):
+            with suppress(InfeasibleError), self._step(FARTHER):
                 budgets = self._round.iteration(self._iterations)
-                attempt = decomposition.iteration(budgets, below=objective / gain)
+                attempt = decomposition.iteration(budgets, objective / gain, MOST_CUTS_FARTHER)
             if attempt is not None and self.incumbent.best is not before:
                 decomposition.learn(attempt)
                 objective = min(objective, attempt.segmentation.solved.objective or objective)
             else:
-                decomposition.extent, decomposition.cuts = nearer, cuts
+                decomposition.extent = nearer
+                decomposition.cuts = replace(cuts, tiling=decomposition.cuts.tiling)
 
     def _begins(self, count: int) -> bool:
         """Whether an iteration, after so many others of its round, is begun at any timeout: the first, the first of a

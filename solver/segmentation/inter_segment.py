@@ -13,6 +13,11 @@ WEIGHT_PARTS = 16
 """The pinned fraction of a column's weights is a multiple of 1 / 16: the granularity of the reserve for weights."""
 
 
+MOST_CHOICES = 12
+"""Activations of which all sets are tried as residents of one column, at most. Chosen: a group of segments may have
+many."""
+
+
 @dataclass(frozen=True)
 class Activation:
     """A tensor that may cross between segments. ``first`` and ``last``: positions of the operators that touch it.
@@ -158,8 +163,8 @@ def main_traffic(column: Column, costs: Sequence[ActivationCost], resident: froz
 def least_main_traffic(column: Column, costs: Sequence[ActivationCost], capacity: int, reserve: int) -> int | None:
     """Bytes that a column moves from and to main memory at least; ``None`` if it never fits.
 
-    Exact for the column alone: tries which activations reside. One that only lives across it can be spilled at the
-    expense of other columns.
+    Exact for the column alone: tries which activations reside, if they are not too many; a bound otherwise. One that
+    only lives across it can be spilled at the expense of other columns.
     """
     free = capacity - shared_bytes(column, costs, frozenset(), 0, reserve)
     if free < 0:
@@ -170,6 +175,8 @@ def least_main_traffic(column: Column, costs: Sequence[ActivationCost], capacity
         for i in costs
         if i not in choices
     )
+    if len(choices) > MOST_CHOICES:
+        return fixed + sum(i.resident_traffic for i in choices)
     best: int | None = None
     for resides in product((True, False), repeat=len(choices)):
         room = free - sum(i.resident_bytes - i.staged_bytes for r, i in zip(resides, choices, strict=True) if r)

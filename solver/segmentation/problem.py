@@ -24,7 +24,7 @@ from .inter_segment import (
     pinned_parts,
     shared_bytes,
 )
-from .shortest_path import Boundaries, Path, PathBounds, PathCosts, path_bounds, recombined
+from .shortest_path import Boundaries, Path, PathBounds, PathCosts, path_bounds, recombined, set_labels
 
 OVERLAP_PENALTY = 10
 """One part in so many of all work counts as time. Measured: 4 and 40 beside it, in turn, gain nothing."""
@@ -197,10 +197,8 @@ class SegmentationProblem:
         What has to spill depends on all columns that it crosses, of which relaxations know nothing.
         """
         for _ in range(MOST_ALTERNATIONS):
-            bounds = path_bounds(self.boundaries, self.under(best.residency.resident))
-            assert bounds is not None
-            paths = bounds.paths[:PATHS_TRIED]
-            answers = [a for path in paths if (a := self.with_greedy_residency(path)) is not None]
+            labels = set_labels(self.boundaries, self.under(best.residency.resident))[-1]
+            answers = [a for label in labels[:PATHS_TRIED] if (a := self.with_greedy_residency(label.path)) is not None]
             better = min(answers, key=lambda a: a.objective, default=best)
             if better.objective >= best.objective:
                 break

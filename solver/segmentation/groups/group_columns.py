@@ -3,13 +3,14 @@
 Segment by segment, all of a result waits in shared memory until the next segment begins, or in main memory if it has no
 room there. In a group, the instances of all members of one turn run before those of the next turn, so that only a
 turn's part of what passes between members has to wait; but the weights of all members are in use at once, and are
-fetched for each turn unless they are pinned:
+fetched again for each instance unless they are pinned:
 
     a1 a2 a3 a4 b1 b2 b3 b4 c1 c2          turns of two parts        a1 a2 b1 b2 c1  a3 a4 b3 b4 c2
 
 What a member reads of another one in a turn, that one must have written in the same turn: the cuts of both divide the
-tensor between them alike. This is the schedule by sub-batches of layer fusion (Alwani et al., MICRO 2016; depth first
-in DeFiNES, Mei et al., HPCA 2023), of which the master decides where groups begin and end, and their turns.
+tensor between them alike. The first turn, one in the middle and the last are looked at. This is the schedule by
+sub-batches of layer fusion (Alwani et al., MICRO 2016; depth first in DeFiNES, Mei et al., HPCA 2023), of which the
+master decides where groups begin and end, and their turns.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from .turn_boxes import Turn, TurnBoxes
 
 TURNS = (2, 3, 4, 6, 8, 12, 16, 32)
 """How many turns a group may have."""
+MOST_STARTS = 64
+"""Operators at which groups begin at most, evenly among those that are given. Chosen, not measured."""
 MOST_MEMBERS = 16
 """Members of a group at most. Chosen, not measured."""
 
 
-Ends: TypeAlias = tuple[Box | None, Box | None]
-"""Boxes of a tensor in the first and in the last turn; ``None`` if a turn has nothing of it."""
+Boxes: TypeAlias = tuple[Box | None, ...]
+"""Of a tensor in each of some turns; ``None`` if a turn has nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class _Member:
     """A column of a group of so many turns, and what its turns read of other operators, and write for them."""
 
     column: Column
-    reads: tuple[tuple[str, Ends], ...]
-    writes: tuple[tuple[str, Ends], ...]
+    reads: tuple[tuple[str, Boxes], ...]
+    writes: tuple[tuple[str, Boxes], ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class _Chain:
 
     cost: float
     members: tuple[_Member, ...]
-    waiting: Mapping[str, Ends]
+    waiting: Mapping[str, Boxes]
 
 
 class GroupColumns:
@@ -66,6 +69,7 @@ class GroupColumns:
         self._capacity = machine.levels.exchange.capacity
         self._rate = Rates.from_machine(machine).slowest_home
         self._life = {a.name: (a.first, a.last) for a in activations(graph)}
+        self._produced = {a.name for a in activations(graph) if a.produced}
         self._inside = {a.name for a in activations(graph) if a.produced and not a.stored}
         """What may pass between members alone."""
         self._boxes = TurnBoxes(graph)
@@ -75,12 +79,18 @@ class GroupColumns:
     def columns(self, columns: Sequence[Column], starts: Collection[int]) -> list[Column]:
         """The groups of these columns that begin at ``starts`` (positions of operators), without those that another one
         of the same operators beats in cycles, in traffic and in shared memory at once."""
+        begins = sorted(starts)
+        begins = (
+            [begins[len(begins) * i // MOST_STARTS] for i in range(MOST_STARTS)]
+            if len(begins) > MOST_STARTS
+            else begins
+        )
         groups: defaultdict[tuple[int, int], list[Column]] = defaultdict(list)
         for turns in TURNS:
             members = self._members(columns, turns)
             for pinned in (True, False):
                 cheapest = {first: self._cheapest(of_first, pinned=pinned) for first, of_first in members.items()}
-                for start in sorted(starts):
+                for start in begins:
                     for chain in self._chains(cheapest, start):
                         group = self._group(chain, turns)
                         self.priced_count += 1
@@ -96,22 +106,22 @@ class GroupColumns:
             outermost = column.split.instances[0] if column.split.instances else Split(0, 1)
             shape = self._graph.tensor[self._graph.ops[column.last].output].shape
             if outermost.parts % turns == 0 and shape[outermost.dim] % turns == 0:
-                ends = self._boxes.ends(column, turns)
-                members[column.first].append(_Member(column, *self._crossing(column, *ends)))
+                some = self._boxes.some(column, turns)
+                members[column.first].append(_Member(column, *self._crossing(column, some)))
         return members
 
-    def _crossing(self, column: Column, start: Turn, end: Turn) -> tuple[tuple[tuple[str, Ends], ...], ...]:
-        """What a column reads of operators before it, and writes for those behind it, in its first and last turn."""
-        reads: list[tuple[str, Ends]] = []
-        writes: list[tuple[str, Ends]] = []
+    def _crossing(self, column: Column, turns: Sequence[Turn]) -> tuple[tuple[tuple[str, Boxes], ...], ...]:
+        """What a column reads of operators before it, and writes for those behind it, in some turns."""
+        reads: list[tuple[str, Boxes]] = []
+        writes: list[tuple[str, Boxes]] = []
         for name, _, _ in column.footprints:
             first, last = self._life[name]
-            if name not in self._inside:
+            if name not in self._produced:
                 continue
             if first < column.first:
-                reads.append((name, (start.reads.get(name), end.reads.get(name))))
+                reads.append((name, tuple(turn.reads.get(name) for turn in turns)))
             elif last > column.last:
-                writes.append((name, (start.writes.get(name), end.writes.get(name))))
+                writes.append((name, tuple(turn.writes.get(name) for turn in turns)))
         return tuple(reads), tuple(writes)
 
     def _cheapest(self, members: Iterable[_Member], *, pinned: bool) -> list[tuple[float, _Member]]:
@@ -128,8 +138,8 @@ class GroupColumns:
         return list(cheapest.values())
 
     def _chains(self, members: Mapping[int, list[tuple[float, _Member]]], start: int) -> Iterator[_Chain]:
-        """The cheapest chains of two and more members from ``start`` to each end."""
-        ends: dict[int, dict[tuple[tuple[str, Ends], ...], _Chain]] = {start: {(): _Chain(0.0, (), {})}}
+        """The cheapest chain from ``start`` to each end, if it has two members or more."""
+        ends: dict[int, dict[tuple[tuple[str, Boxes], ...], _Chain]] = {start: {(): _Chain(0.0, (), {})}}
         for boundary in range(start, len(self._graph.ops) + 1):
             chains = ends.pop(boundary, {})
             if boundary > start and chains:
@@ -149,14 +159,14 @@ class GroupColumns:
             if not ends:
                 return
 
-    def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Ends] | None:
-        """What waits behind one more member of a chain; ``None`` if its first or last turn reads what the same turn of
-        another member does not write."""
+    def _waiting(self, chain: _Chain, member: _Member, start: int) -> Mapping[str, Boxes] | None:
+        """What waits behind one more member of a chain; ``None`` if a turn of it reads what the same turn of another
+        member does not write."""
         for name, read in member.reads:
             if self._life[name][0] >= start and not all(map(_written, chain.waiting[name], read)):
                 return None
         last = member.column.last
-        return {n: ends for n, ends in chain.waiting.items() if self._life[n][1] > last} | dict(member.writes)
+        return {n: boxes for n, boxes in chain.waiting.items() if self._life[n][1] > last} | dict(member.writes)
 
     def _group(self, chain: _Chain, turns: int) -> Column:
         """A chain as a column, of which a turn is an instance."""
@@ -165,15 +175,20 @@ class GroupColumns:
         waiting = [0] * len(columns)
         crossing: dict[str, tuple[int, int]] = {}
         for number, member in enumerate(chain.members):
-            sizes = {name: self._bytes(name, ends) for name, ends in (*member.reads, *member.writes)}
+            sizes = {name: self._bytes(name, boxes) for name, boxes in (*member.reads, *member.writes)}
             parts = member.column.instances // turns
             for name, footprint, moved in member.column.footprints:
                 begin, end = self._life[name]
+                written_before = begin < member.column.first and name in self._produced
                 if name not in self._inside or begin < first or end > last:
+                    if written_before and begin >= first:
+                        # Counted where it is written.
+                        continue
                     size = sizes.get(name, min(self._graph.tensor[name].bytes, footprint * parts))
                     known = crossing.get(name, (0, 0))
-                    crossing[name] = max(known[0], size), max(known[1], moved * parts)
-                elif begin >= member.column.first:
+                    # With the bursts of an instance.
+                    crossing[name] = max(known[0], size), max(known[1], size * moved // max(1, footprint))
+                elif not written_before:
                     for place in range(number, len(columns)):
                         waiting[place] += sizes[name] if columns[place].first <= end else 0
         return Column(
@@ -191,8 +206,9 @@ class GroupColumns:
             max(waiting),
         )
 
-    def _bytes(self, name: str, ends: Ends) -> int:
-        return max(volume(box) for box in ends if box is not None) * DTYPES[self._graph.tensor[name].dtype]
+    def _bytes(self, name: str, boxes: Boxes) -> int:
+        largest = max((volume(box) for box in boxes if box is not None), default=0)
+        return largest * DTYPES[self._graph.tensor[name].dtype]
 
 
 def _written(written: Box | None, read: Box | None) -> bool:
@@ -204,12 +220,17 @@ def _undominated(groups: Iterable[Column]) -> list[Column]:
     """Those that no other beats in cycles, in traffic and in shared memory at once."""
     chosen: list[tuple[int, int, int]] = []
     best: list[Column] = []
-    for group in sorted(groups, key=lambda g: (g.cycles, g.refetched_bytes, _held(g), g.instances)):
-        costs = group.cycles, group.refetched_bytes, _held(group)
+    for group in sorted(groups, key=lambda g: (g.cycles, _moved(g), _held(g), g.instances)):
+        costs = group.cycles, _moved(group), _held(group)
         if not any(all(a <= b for a, b in zip(known, costs, strict=True)) for known in chosen):
             chosen.append(costs)
             best.append(group)
     return best
+
+
+def _moved(group: Column) -> int:
+    """Bytes that cross the link of main memory for all turns, if nothing is resident or pinned."""
+    return group.refetched_bytes + group.instances * sum(moved for _, _, moved in group.footprints)
 
 
 def _held(group: Column) -> int:

@@ -1,4 +1,4 @@
-"""What a run of operators reads and writes in the first and the last of its turns, the parts of a cut of its root."""
+"""What a run of operators reads and writes in some of its turns, which are the parts of a cut of its root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Turn:
 
 
 class TurnBoxes:
-    """First and last turns of columns, by their roots and outermost cuts.
+    """Turns of columns, by their roots and outermost cuts: the first, one in the middle, and the last.
 
     Runs with the same root and the same cut compute the same, as far as they go, so that a longer one stands for the
     shorter. It may read more of a tensor than one that begins behind some of the readers; then fewer groups are thought
@@ -31,15 +31,15 @@ class TurnBoxes:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._cells = Cells(graph)
-        self._known: dict[tuple[int, Split], tuple[int, tuple[Turn, Turn]]] = {}
+        self._known: dict[tuple[int, Split], tuple[int, tuple[Turn, ...]]] = {}
 
-    def ends(self, column: Column, turns: int) -> tuple[Turn, Turn]:
-        """The first and the last turn of a column whose outermost cut has a multiple of ``turns`` parts, as many of
-        them as make a turn."""
+    def some(self, column: Column, turns: int) -> tuple[Turn, ...]:
+        """Of a column whose outermost cut has a multiple of ``turns`` parts, as many of them as make a turn."""
         cut = Split(column.split.instances[0].dim, turns)
         key = column.last, cut
         if key not in self._known or self._known[key][0] > column.first:
             names = tuple(op.name for op in self._graph.ops[column.first : column.last + 1])
-            first, last = (self._cells.cell(Segment(names, (cut,), (), ()), turn, 0) for turn in (0, turns - 1))
-            self._known[key] = column.first, (Turn(first.tensors, first.owned), Turn(last.tensors, last.owned))
+            segment = Segment(names, (cut,), (), ())
+            cells = [self._cells.cell(segment, turn, 0) for turn in (0, turns // 2, turns - 1)]
+            self._known[key] = column.first, tuple(Turn(cell.tensors, cell.owned) for cell in cells)
         return self._known[key][1]

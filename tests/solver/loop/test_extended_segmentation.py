@@ -17,7 +17,7 @@ from girih.ir.machine import Machine
 from girih.ir.plan import Plan, Segment, Split
 from girih.solver import plan
 from girih.solver.loop import master, search
-from girih.solver.loop.benders import MOST_CUTS, MOST_CUTS_IN_TURN, Decomposition
+from girih.solver.loop.benders import MOST_CUTS, MOST_CUTS_FARTHER, Decomposition
 from girih.solver.loop.master import HEADROOM, Cuts, Extent, Master
 from girih.solver.options import Options, Planned
 from girih.solver.segmentation.candidates import Candidates
@@ -121,7 +121,7 @@ def test_without_both_nothing_looks_farther(monkeypatch: pytest.MonkeyPatch) -> 
     ("disabled", "expected"),
     [
         ((), [Extent(in_turn=True), Extent(in_turn=True, starts=(0, 2, 3, 5))]),
-        (("residency-in-turn",), [Extent(in_turn=True, starts=(0, 2, 3, 5))]),
+        (("residency-in-turn",), [Extent(starts=(0, 2, 3, 5))]),
         (("segment-groups",), [Extent(in_turn=True)]),
         (("residency-in-turn", "segment-groups"), []),
     ],
@@ -232,9 +232,13 @@ def test_headroom_is_for_segmentation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Decomposition, "evaluate", refusing)
     iteration = Decomposition.iteration
     # Whatever little it promises.
-    monkeypatch.setattr(Decomposition, "iteration", lambda self, budgets, below=0.0: iteration(self, budgets))
+    monkeypatch.setattr(
+        Decomposition,
+        "iteration",
+        lambda self, budgets, _=0.0, most=MOST_CUTS: iteration(self, budgets, most_cuts=most),
+    )
     answer = planned("segment-groups")
-    assert MOST_CUTS_IN_TURN < MOST_CUTS and number[0] == MOST_CUTS_IN_TURN
+    assert MOST_CUTS_FARTHER < MOST_CUTS and number[0] == MOST_CUTS_FARTHER
     headroom = SMALL.levels.exchange.capacity // HEADROOM
     assert requests[:4] == [(0, 0), (0, 0), (headroom, 0), (headroom, 1)]
     assert all(room == 0 for room, _ in requests[4:]), "what an iteration without a plan learned is forgotten"

@@ -69,7 +69,7 @@ def test_a_turn_is_what_its_cells_read_and_write(name: str) -> None:
     assert len({turns for _, turns in cases}) > 2 and any(c.first < c.last for c, _ in cases)
     assert any(turns < c.split.instances[0].parts for c, turns in cases), "a turn of several instances"
     for column, turns in cases:
-        turn = TurnBoxes(graph).ends(column, turns)[0]
+        turn = TurnBoxes(graph).some(column, turns)[0]
         reads, writes = by_all_cells(graph, column, turns)
         assert dict(turn.reads) == reads
         assert dict(turn.writes) == writes
@@ -83,7 +83,7 @@ def test_a_turn_is_the_first_part_of_the_cut_alone(name: str) -> None:
         ops = segment_of(graph, column).ops
         bare = Segment(ops, (Split(column.split.instances[0].dim, turns),), (), ())
         cell = Cells(graph).cell(bare, 0, 0)
-        turn = TurnBoxes(graph).ends(column, turns)[0]
+        turn = TurnBoxes(graph).some(column, turns)[0]
         assert (turn.reads, turn.writes) == (cell.tensors, cell.owned)
 
 
@@ -93,10 +93,10 @@ def test_the_longest_run_stands_for_shorter_ones() -> None:
     split = SegmentSplit((Split(0, 2),), ())
     short, middle, long = (Column(first, last, split, 1, 0, 0, 0, (), 0, ()) for first in (last, last - 1, 0))
     boxes = TurnBoxes(graph)
-    alone, _ = boxes.ends(short, 2)
-    assert dict(alone.reads).keys() < dict(boxes.ends(long, 2)[0].reads).keys()
-    longest, _ = boxes.ends(long, 2)
-    assert boxes.ends(middle, 2)[0] is longest and boxes.ends(short, 2)[0] is longest
+    alone, *_ = boxes.some(short, 2)
+    assert dict(alone.reads).keys() < dict(boxes.some(long, 2)[0].reads).keys()
+    longest, *_ = boxes.some(long, 2)
+    assert boxes.some(middle, 2)[0] is longest and boxes.some(short, 2)[0] is longest
     assert all(contains(longest.reads[name], box) for name, box in alone.reads.items())
     assert all(longest.writes[name] == box for name, box in alone.writes.items())
 
@@ -107,7 +107,7 @@ def test_another_cut_is_another_turn(dim: int, turns: int) -> None:
     boxes = TurnBoxes(graph)
     columns = [Column(0, 1, SegmentSplit((Split(d, 4),), ()), 1, 0, 0, 0, (), 0, ()) for d in (0, dim)]
     name = graph.ops[1].output
-    half, other = boxes.ends(columns[0], 2)[0].writes[name], boxes.ends(columns[1], turns)[0].writes[name]
+    half, other = boxes.some(columns[0], 2)[0].writes[name], boxes.some(columns[1], turns)[0].writes[name]
     assert [span.size for span in half] == [2, 12, 12, 16]
     assert other[dim].size == graph.tensor[name].shape[dim] // turns
     assert half != other
