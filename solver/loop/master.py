@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 
 from ...ir.errors import InfeasibleError
 from ...ir.graph import Graph, Op
@@ -67,10 +67,7 @@ class Master:
         self._live = live
         self._workers = workers
         self._pending: list[Future[PricedRoot | None]] = []
-
-    @cached_property
-    def _groups(self) -> GroupColumns:
-        return GroupColumns(self.graph, self.machine)
+        self._groups = GroupColumns(graph, machine)
 
     def ask(self) -> None:
         """Workers begin to price all columns."""
@@ -97,7 +94,7 @@ class Master:
     @property
     def grouped_count(self) -> int:
         """Groups of segments that were priced so far."""
-        return self._groups.priced_count if "_groups" in self.__dict__ else 0
+        return self._groups.priced_count
 
     def segmentation(self, cuts: Cuts, iteration: Iteration, extent: Extent) -> Segmentation:
         """The best segmentation under the cuts; :class:`~girih.ir.errors.InfeasibleError` if there is none."""

@@ -8,14 +8,14 @@ columns of segmentation are priced, once; workers begin with that while the heur
 
 A search is a sequence of *rounds*. In the first, models answer with their hints, and there are iterations
 (:mod:`.benders`) alone: searches take most of an iteration, and changes of its plan are worth more. Once, where shared
-memory costs a segmentation much, two of them look farther: :meth:`_Search._extend`. In the others,
-models are searched, and after the iterations, segmentation does without one segment of the best plan at a time, up to
-12 times (``MOST_DIVERSIONS``); where no segments of several operators are feasible, each operator is one
-(:mod:`.single_operators`). Then plans for less memory are tried (:mod:`.smaller_memories`), and at last segments are
-excluded one after the other and for good, of each plan the longest (:mod:`.excluded_segments`): every answer is a
-segmentation that was not looked at before. Whatever finds a better plan is followed by changes of that
-(:mod:`.changes.local_search`). Where searches came to their limit, the next round gives them four times as long; it
-goes beyond its iterations only if these find a better plan.
+memory costs a segmentation much, two iterations look farther: with path and residency that improve each other, and with
+groups of segments that take turns. In the other rounds, models are searched, and after the iterations, segmentation
+does without one segment of the best plan at a time, up to 12 times (``MOST_DIVERSIONS``); where no segments of several
+operators are feasible, each operator is one (:mod:`.single_operators`). Then plans for less memory are tried
+(:mod:`.smaller_memories`), and at last segments are excluded one after the other and for good, of each plan the longest
+(:mod:`.excluded_segments`): every answer is a segmentation that was not looked at before. Whatever finds a better plan
+is followed by changes of that (:mod:`.changes.local_search`). Where searches came to their limit, the next round gives
+them four times as long; it goes beyond its iterations only if these find a better plan.
 
 The incumbent is the best plan so far; each step can only improve it. From 5 s on, and from what pays for columns of
 segmentation, a timeout ends the sequence of steps and changes nothing else in it (:mod:`.spending`), so that the same

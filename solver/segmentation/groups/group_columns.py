@@ -37,7 +37,6 @@ MOST_STARTS = 64
 MOST_MEMBERS = 16
 """Members of a group at most. Chosen, not measured."""
 
-
 Boxes: TypeAlias = tuple[Box | None, ...]
 """Of a tensor in each of some turns; ``None`` if a turn has nothing of it."""
 
@@ -53,8 +52,8 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Chain:
-    """Members that follow one another, with the cycles that they take at least; ``waiting``: what their
-    turns write that operators behind them read."""
+    """Members that follow one another, with the cycles that they take at least; ``waiting``: what their turns write
+    that operators behind them read."""
 
     cost: float
     members: tuple[_Member, ...]
@@ -68,9 +67,10 @@ class GroupColumns:
         self._graph = graph
         self._capacity = machine.levels.exchange.capacity
         self._rate = Rates.from_machine(machine).slowest_home
-        self._life = {a.name: (a.first, a.last) for a in activations(graph)}
-        self._produced = {a.name for a in activations(graph) if a.produced}
-        self._inside = {a.name for a in activations(graph) if a.produced and not a.stored}
+        known = activations(graph)
+        self._life = {a.name: (a.first, a.last) for a in known}
+        self._produced = {a.name for a in known if a.produced}
+        self._inside = {a.name for a in known if a.produced and not a.stored}
         """What may pass between members alone."""
         self._boxes = TurnBoxes(graph)
         self.priced_count = 0
@@ -79,12 +79,7 @@ class GroupColumns:
     def columns(self, columns: Sequence[Column], starts: Collection[int]) -> list[Column]:
         """The groups of these columns that begin at ``starts`` (positions of operators), without those that another one
         of the same operators beats in cycles, in traffic and in shared memory at once."""
-        begins = sorted(starts)
-        begins = (
-            [begins[len(begins) * i // MOST_STARTS] for i in range(MOST_STARTS)]
-            if len(begins) > MOST_STARTS
-            else begins
-        )
+        begins = _thinned(sorted(starts))
         groups: defaultdict[tuple[int, int], list[Column]] = defaultdict(list)
         for turns in TURNS:
             members = self._members(columns, turns)
@@ -209,6 +204,12 @@ class GroupColumns:
     def _bytes(self, name: str, boxes: Boxes) -> int:
         largest = max((volume(box) for box in boxes if box is not None), default=0)
         return largest * DTYPES[self._graph.tensor[name].dtype]
+
+
+def _thinned(starts: Sequence[int]) -> Sequence[int]:
+    """At most :data:`MOST_STARTS` of them, evenly."""
+    count = len(starts)
+    return starts if count <= MOST_STARTS else [starts[count * i // MOST_STARTS] for i in range(MOST_STARTS)]
 
 
 def _written(written: Box | None, read: Box | None) -> bool:

@@ -18,6 +18,7 @@ from girih.ir.plan import Segment, Split
 from girih.ir.semantics.cell import Cells
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
+from girih.solver.segmentation.groups import group_columns
 from girih.solver.segmentation.groups.group_columns import TURNS, GroupColumns
 from girih.solver.segmentation.splits import SegmentSplit
 from tests.support import graphs
@@ -380,3 +381,14 @@ def test_what_turns_in_the_middle_read_is_looked_at(parts: int) -> None:
     # In two turns, each reads the half of it that it writes.
     turns = {group.instances for group in GroupColumns(graph, TINY).columns(cut, [0])}
     assert turns == (set() if parts % 2 else {2})
+
+
+def test_of_many_starts_some_are_left_out_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_columns, "MOST_STARTS", 2)
+    instance = case("shortcut")
+    starts = sorted({group.first for group in instance.groups})
+    assert len(starts) > 3
+    machine = with_capacity(TINY, "LLB", instance.capacity)
+    groups = GroupColumns(instance.graph, machine).columns(instance.columns, starts)
+    begins = {starts[0], starts[len(starts) // 2]}
+    assert groups == [group for group in instance.groups if group.first in begins]
