@@ -80,7 +80,7 @@ def test_no_segmentation_is_searched_without_a_budget(monkeypatch: pytest.Monkey
     """Where the bound proves nothing, the answer is that of the first search of paths, and no model is built."""
     search, built = SegmentationProblem.search, 0
 
-    def unproven(self: SegmentationProblem) -> object:
+    def unproven(self: SegmentationProblem, **_: bool) -> object:
         bounds, best = search(self)
         assert bounds is not None
         return replace(bounds, bound=bounds.bound / 2), best
