@@ -11,8 +11,6 @@ from .column_cost import Column
 
 WEIGHT_PARTS = 16
 """The pinned fraction of a column's weights is a multiple of 1 / 16: the granularity of the reserve for weights."""
-
-
 MOST_CHOICES = 12
 """Activations of which all sets are tried as residents of one column, at most. Chosen: a group of segments may have
 many."""

@@ -16,6 +16,7 @@ from girih.ir.load_machine import load_machine
 from girih.ir.machine import Machine
 from girih.ir.plan import Split
 from girih.solver.cpsat.backend import NO_SEARCH, Budget, solve
+from girih.solver.segmentation import inter_segment
 from girih.solver.segmentation import solve as segmentation_solve
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
@@ -24,6 +25,7 @@ from girih.solver.segmentation.inter_segment import (
     WEIGHT_PARTS,
     ActivationCost,
     ResidentSet,
+    least_main_traffic,
     pinned_parts,
     shared_bytes,
 )
@@ -34,6 +36,7 @@ from girih.solver.segmentation.solve import BendersCut, segment
 from girih.solver.segmentation.splits import SegmentSplit
 from tests.support import graphs
 from tests.support.machines import with_capacity
+from tests.support.two_clocks import Decisions, by_the_model, by_two_clocks
 
 TINY = load_machine("tiny")
 GRAPH = graphs.chain(3, batch=2, size=12, channels=8)
@@ -67,45 +70,6 @@ def drawn(rng: random.Random) -> SegmentationProblem:
 PATHS = ((0, 1, 2), (3, 2), (0, 4), (5,))
 
 
-def by_two_clocks(
-    problem: SegmentationProblem, path: Path, resident: frozenset[str], pinned: dict[int, int]
-) -> int | None:
-    """The objective that these decisions have; ``None`` if a column does not fit."""
-    cores = main = work = moved = 0
-    for j in path:
-        column = problem.columns[j]
-        kept = [(c, c.can_reside and c.name in resident) for c in problem.costs[j]]
-        held = sum(c.resident_bytes if r else c.staged_bytes for c, r in kept)
-        held += column.internal_bytes + column.pin_bytes * pinned[j] // WEIGHT_PARTS
-        if held + min(RESERVE, column.weight_bytes) > CAPACITY:
-            return None
-        traffic = column.weight_bytes + sum(c.resident_traffic if r else c.spilled_traffic for c, r in kept)
-        traffic += column.refetched_bytes * (WEIGHT_PARTS - pinned[j]) // WEIGHT_PARTS
-        ahead = CAPACITY - held + (column.cycles // (2 * column.instances) if column.refetched_bytes else 0)
-        cores = max(cores + column.cycles, main + traffic)
-        main = max(main + traffic, cores - ahead)
-        work += column.cycles
-        moved += traffic
-    return OVERLAP_PENALTY * cores + work + moved
-
-
-def by_the_model(
-    problem: SegmentationProblem, path: Path, resident: frozenset[str], pinned: dict[int, int]
-) -> int | None:
-    built = SegmentationModel(problem, range(len(problem.columns)))
-    for j, used in built.use.items():
-        built.model.add(used == (j in path))
-    for name, resides in built.resident.items():
-        built.model.add(resides == (name in resident))
-    for j, parts in built.pinned.items():
-        built.model.add(parts == pinned[j])
-    solution = solve(built.model, budget=Budget(30.0))
-    if solution.status == "infeasible":
-        return None
-    assert solution.status == "optimal" and solution.objective is not None
-    return round(solution.objective)
-
-
 def test_what_passes_between_members_takes_room_of_the_model() -> None:
     """With all decisions fixed, the model is infeasible, or late, exactly where that says so."""
     rng = random.Random(5)
@@ -118,13 +82,14 @@ def test_what_passes_between_members_takes_room_of_the_model() -> None:
             j: rng.choice((0, 5, WEIGHT_PARTS)) if j in path and column.refetched_bytes else 0
             for j, column in enumerate(problem.columns)
         }
-        expected = by_two_clocks(problem, path, resident, pinned)
-        assert by_the_model(problem, path, resident, pinned) == expected
+        decisions = Decisions(path, resident, pinned)
+        expected = by_two_clocks(problem, decisions)
+        assert by_the_model(problem, decisions) == expected
         if expected is not None:
             answer = problem.answer(path, ResidentSet(resident, tuple(pinned[j] for j in path)))
             assert answer.objective == expected
         problem.columns = [replace(column, internal_bytes=0) for column in problem.columns]
-        without = by_two_clocks(problem, path, resident, pinned)
+        without = by_two_clocks(problem, decisions)
         changed.append((expected != without, expected is None))
     assert changed.count((True, True)) > 5 and changed.count((True, False)) > 2 and changed.count((False, False)) > 5
 
@@ -147,6 +112,20 @@ def test_as_many_weights_are_pinned_as_have_room(pin_bytes: int) -> None:
         fitting = [n for n in range(WEIGHT_PARTS + 1) if shared_bytes(column, (), frozenset(), n, 0) <= room]
         assert parts == max(fitting)
     assert pinned_parts(replace(column, pin_bytes=0), 0) == WEIGHT_PARTS
+
+
+def test_of_many_activations_the_least_traffic_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all sets of residents are tried: what is said then is never more than what they take, and less at times."""
+    rng = random.Random(7)
+    problems = [drawn(rng) for _ in range(20)]
+    cases = [pair for problem in problems for pair in zip(problem.columns, problem.costs, strict=True)]
+    exact = [least_main_traffic(column, costs, CAPACITY, RESERVE) for column, costs in cases]
+    monkeypatch.setattr(inter_segment, "MOST_CHOICES", 0)
+    bounds = [least_main_traffic(column, costs, CAPACITY, RESERVE) for column, costs in cases]
+    pairs = [(bound, least) for bound, least in zip(bounds, exact, strict=True) if least is not None]
+    assert [b is None for b in bounds] == [e is None for e in exact]
+    assert all(bound is not None and bound <= least for bound, least in pairs)
+    assert any(bound != least for bound, least in pairs)
 
 
 # The best answer.

@@ -7,13 +7,12 @@ One byte takes one cycle of main memory here, so that nothing is rounded.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from girih.ir.load_machine import load_machine
 from girih.ir.plan import Split
-from girih.solver.cpsat.backend import Budget, solve
 from girih.solver.segmentation import solve as segmentation_solve
 from girih.solver.segmentation.candidates import Candidates
 from girih.solver.segmentation.column_cost import Column
@@ -24,6 +23,7 @@ from girih.solver.segmentation.shortest_path import Boundaries, PathBounds
 from girih.solver.segmentation.solve import segment
 from girih.solver.segmentation.splits import SegmentSplit
 from tests.support import graphs
+from tests.support.two_clocks import Decisions, by_the_model, by_two_clocks
 
 TINY = load_machine("tiny")
 GRAPH = graphs.chain(4, batch=2, size=12, channels=8)
@@ -64,13 +64,6 @@ def drawn(rng: random.Random) -> SegmentationProblem:
 PATHS = ((0, 1, 2, 3), (4, 2, 3), (0, 5), (4, 6), (7, 3), (0, 1, 6))
 
 
-@dataclass(frozen=True)
-class Decisions:
-    path: tuple[int, ...]
-    resident: frozenset[str]
-    pinned: dict[int, int]
-
-
 def decided(problem: SegmentationProblem, rng: random.Random) -> Decisions:
     path = rng.choice(PATHS)
     pinned = {
@@ -78,41 +71,6 @@ def decided(problem: SegmentationProblem, rng: random.Random) -> Decisions:
         for j in range(len(problem.columns))
     }
     return Decisions(path, frozenset(n for n in ("a", "b") if rng.random() < 0.5), pinned)
-
-
-def by_two_clocks(problem: SegmentationProblem, given: Decisions) -> int | None:
-    """The objective that these decisions have; ``None`` if a column does not fit."""
-    cores = main = work = moved = 0
-    for j in given.path:
-        column = problem.columns[j]
-        kept = [(c, c.can_reside and c.name in given.resident) for c in problem.costs[j]]
-        pinned_bytes = column.weight_bytes * given.pinned[j] // WEIGHT_PARTS
-        held = sum(c.resident_bytes if r else c.staged_bytes for c, r in kept) + pinned_bytes
-        if held + min(RESERVE, column.weight_bytes) > CAPACITY:
-            return None
-        traffic = column.weight_bytes + sum(c.resident_traffic if r else c.spilled_traffic for c, r in kept)
-        traffic += column.refetched_bytes * (WEIGHT_PARTS - given.pinned[j]) // WEIGHT_PARTS
-        ahead = CAPACITY - held + (column.cycles // (2 * column.instances) if column.refetched_bytes else 0)
-        cores = max(cores + column.cycles, main + traffic)
-        main = max(main + traffic, cores - ahead)
-        work += column.cycles
-        moved += traffic
-    return OVERLAP_PENALTY * cores + work + moved
-
-
-def by_the_model(problem: SegmentationProblem, given: Decisions) -> int | None:
-    built = SegmentationModel(problem, range(len(problem.columns)))
-    for j, used in built.use.items():
-        built.model.add(used == (j in given.path))
-    for name, resident in built.resident.items():
-        built.model.add(resident == (name in given.resident))
-    for j, parts in built.pinned.items():
-        built.model.add(parts == given.pinned[j])
-    solution = solve(built.model, budget=Budget(30.0))
-    if solution.status == "infeasible":
-        return None
-    assert solution.status == "optimal" and solution.objective is not None
-    return round(solution.objective)
 
 
 def test_the_model_takes_as_long_as_its_decisions_say() -> None:
