@@ -24,9 +24,11 @@ Switch = Literal[
     "extended-lifetimes",
     "fewer-cores",
     "fewer-instances",
+    "folded-scales",
     "greedy-variants",
     "heads-in-rows",
     "joint-tiles",
+    "late-normalisation",
     "learned-costs",
     "load-parts",
     "multi-buffering",
@@ -61,6 +63,8 @@ ALL_ON: Disabled = frozenset()
 
 SWITCHES: Mapping[Switch, str] = {
     # Before the models.
+    "folded-scales": "Scales and shifts of channels before products are folded into weights and biases.",
+    "late-normalisation": "Rows are normalised after the products that read them, as in a lazy softmax.",
     "swapped-operands": "Products that fill the array better so have activations in it, and weights as its rows.",
     # The models: without its search, the answer of each is its hint.
     "segmentation-model": "Segments are chosen by CP-SAT, not by shortest paths alone.",

@@ -12,10 +12,14 @@ def graph_for(graph: Graph, machine: Machine, options: Options) -> Graph:
     """An imported graph as every goal plans it; what the solver is compared with gets its products as they are."""
     with whole_imports():
         # Imported here because TVM takes seconds to load.
-        from ...frontend.for_machine import fitted, swappable, swapped
+        from ...frontend.for_machine import fitted, fold_scales, normalise_later, swappable, swapped
         from ...solver.orientation.array_fill import worth_judging
 
     solves = options.strategy == "solver"
+    if solves and "folded-scales" not in options.disabled:
+        graph = fold_scales(graph)
+    if solves and "late-normalisation" not in options.disabled:
+        graph = normalise_later(graph)
     graph = fitted(graph, machine, divides=solves)
     if not solves or "swapped-operands" in options.disabled:
         return graph

@@ -22,6 +22,16 @@ def own_dimension(access: Access, axis: int) -> int | None:
     return dims[0] if index.const == 0 and alone else None
 
 
+def dimensions_of(access: Access, stage: Stage, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """For each axis of a stage, the dimension that it walks alone, from the first element to the last of this shape;
+    ``None`` unless that is all of the tensor, but for dimensions of one element."""
+    walked = [own_dimension(access, axis) for axis in range(len(stage.axes))]
+    dims = tuple(d for d in walked if d is not None)
+    if len(dims) < len(walked) or any(shape[d] != a.extent for d, a in zip(dims, stage.axes, strict=True)):
+        return None
+    return dims if all(extent == 1 for d, extent in enumerate(shape) if d not in dims) else None
+
+
 def shortened(stage: Stage, axis: int, span: Span) -> Stage:
     """The stage with only the values ``span`` of an axis, counted from 0."""
     axes = (replace(a, extent=span.size) if n == axis else a for n, a in enumerate(stage.axes))
@@ -45,6 +55,10 @@ class EditedGraph:
         """A name for the part of an operator, which no other has."""
         return _unused(f"{name}.part{number}", self._ops)
 
+    def another_op(self, name: str) -> str:
+        """A name like this one for one more operator, which no other has."""
+        return _unused(name, self._ops)
+
     def value_name(self, name: str, number: int) -> str:
         """A name for the part of a tensor or private buffer, which no other has."""
         return _unused(f"{name}.part{number}", self._values)
@@ -66,6 +80,14 @@ class EditedGraph:
             self._constants[of_part] = Constant(of_part, hashlib.sha256(array.tobytes()).hexdigest())
             self._data[of_part] = array
         return self._parts[key]
+
+    def replaced(self, name: str, array: np.ndarray, by: str) -> str:
+        """A constant with these numbers in place of its own, rounded to its dtype; ``by``: what makes it another."""
+        old, data = self.graph.tensor[name], array.astype(self.graph.data[name].dtype)
+        other = self.add(replace(old, name=_unused(f"{name}:{by}", self._values)))
+        self._constants[other] = Constant(other, hashlib.sha256(data.tobytes()).hexdigest())
+        self._data[other] = data
+        return other
 
     def with_parts(self, parts: Mapping[str, list[Op]]) -> Graph:
         """The graph with these operators, by the names of those that they replace, and with what it uses alone; the
