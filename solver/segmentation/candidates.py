@@ -218,9 +218,11 @@ class Candidates:
         most, most_in_two = MOST_INSTANCES, MOST_INSTANCES_IN_TWO
         shape = self._root_shape(last)
         longest = max(shape, default=1)
+        # The longest run is priced, too: it may be all of a network.
+        lengths = self.lengths | {last - first + 1}
         while True:
             splits, cells = self._splits(shape, most, most_in_two, columns=self._weights_pass(last))
-            runs = self._columns(self._enumeration(first, last, cells, self.lengths), splits)
+            runs = self._columns(self._enumeration(first, last, cells, lengths), splits)
             shortest = next(runs, [])
             alone = [c for c in shortest if c.first == last and self.exact_local_bytes(c) <= self.capacity]
             coarse = most_in_two < MOST_INSTANCES and min((c.instances for c in alone), default=0) > most_in_two
@@ -242,7 +244,7 @@ class Candidates:
         if not splits:
             raise InfeasibleError(self._why_infeasible(last))
         cells = batched_cells(splits, [representative_cells(split, shape) for split in splits])
-        yield from self._columns(self._enumeration(first, last, cells, self.lengths), splits)
+        yield from self._columns(self._enumeration(first, last, cells, lengths), splits)
 
     def _columns(self, enumeration: FusionEnumeration, splits: tuple[SegmentSplit, ...]) -> Iterator[list[Column]]:
         return (self._undominated(run, splits) for run in enumeration.candidates())

@@ -77,8 +77,10 @@ def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.Monke
     monkeypatch.setattr(candidates_module, "EVERY_LENGTH", 4)
     allowed = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15}
     assert sorted(run_lengths(15)) == sorted(allowed)
-    some = Candidates(graph, TINY, longest=15).columns()
-    assert some == [c for c in every if c.last - c.first + 1 in allowed]
+    candidates = Candidates(graph, TINY, longest=15)
+    some = candidates.columns()
+    # The longest run of a root is priced in any case.
+    assert some == [c for c in every if c.last - c.first + 1 in allowed or c.first == candidates.earliest(c.last)]
     assert len(some) < len(every)
     # A run that is asked for is priced, whatever its length.
     column = next(c for c in every if c.last - c.first + 1 == 9)
@@ -89,9 +91,12 @@ def test_long_runs_are_priced_in_growing_lengths_alone(monkeypatch: pytest.Monke
 
 def test_segments_of_more_operators_than_every_length_has() -> None:
     graph = graphs.chain(70, channels=4, size=4, kernel=1, dtype="float32")
-    priced = set(lengths(Candidates(graph, TINY).columns()))
+    columns = Candidates(graph, TINY).columns()
+    priced = set(lengths([c for c in columns if c.first > 0]))
     assert priced == run_lengths(MOST_OPERATORS)
     assert max(priced) == MOST_OPERATORS > EVERY_LENGTH + 10
+    whole = {c.last + 1 for c in columns if c.first == 0}
+    assert whole == set(range(1, MOST_OPERATORS + 1))
 
 
 def test_what_fits_nowhere_does_not_end_pricing() -> None:
