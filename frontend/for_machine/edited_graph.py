@@ -81,13 +81,17 @@ class EditedGraph:
             self._data[of_part] = array
         return self._parts[key]
 
-    def replaced(self, name: str, array: np.ndarray, by: str) -> str:
-        """A constant with these numbers in place of its own, rounded to its dtype; ``by``: what makes it another."""
-        old, data = self.graph.tensor[name], array.astype(self.graph.data[name].dtype)
-        other = self.add(replace(old, name=_unused(f"{name}:{by}", self._values)))
-        self._constants[other] = Constant(other, hashlib.sha256(data.tobytes()).hexdigest())
-        self._data[other] = data
-        return other
+    def new_constant(self, name: str, array: np.ndarray, dtype: str) -> str:
+        """One more constant with a name like this one, rounded to the dtype; returns its name."""
+        data = np.ascontiguousarray(array.astype(dtype))
+        name = self.add(Tensor(_unused(name, self._values), data.shape, dtype))
+        self._constants[name] = Constant(name, hashlib.sha256(data.tobytes()).hexdigest())
+        self._data[name] = data
+        return name
+
+    def rounded(self, name: str) -> np.ndarray:
+        """The numbers of a constant that was added, in float64."""
+        return self._data[name].astype(np.float64)
 
     def with_parts(self, parts: Mapping[str, list[Op]]) -> Graph:
         """The graph with these operators, by the names of those that they replace, and with what it uses alone; the
