@@ -26,8 +26,9 @@ not measured."""
 
 @dataclass(frozen=True)
 class _Scaled:
-    """An operator whose last stages multiply the last dimension with the constant ``scale``, add ``shift``, and rectify
-    the sum if it is ``rectified``; ``stages`` are the others, then one that writes the output without that.
+    """An operator whose last stages multiply the dimension ``channels`` of its output with the constant ``scale``, add
+    ``shift``, and rectify the sum if it is ``rectified``; ``stages`` are the others, then one that writes the output
+    without that.
 
     That one takes the maximum of what is scaled and of an empty name, of thresholds, if it is ``rectified``.
     """
@@ -35,6 +36,7 @@ class _Scaled:
     op: Op
     scale: str
     shift: str
+    channels: int
     rectified: bool
     stages: tuple[Stage, ...]
 
@@ -85,33 +87,33 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
     if affine.func != "fma" or affine.combine is not None or len(affine.factors) != 3:
         return None
     value, scale, shift = affine.factors
-    output, channel = graph.tensor[op.output], len(affine.axes) - 1
+    output = graph.tensor[op.output]
     known = graph.tensor | private
     if output.dtype not in FLOATS or known[value.tensor].dtype != output.dtype or value.fill is not None:
         return None
     dims = dimensions_of(last.write, last, output.shape)
-    if dims is None or dims[channel] != len(output.shape) - 1:
+    walked = [axis for axis in range(len(affine.axes)) if _is_of(scale, axis) and _is_of(shift, axis)]
+    if dims is None or len(walked) != 1 or not graph.constant_names.issuperset((scale.tensor, shift.tensor)):
         return None
-    if any(c.tensor not in graph.constant_names or not _is_of(c, channel) for c in (scale, shift)):
-        return None
+    channels = dims[walked[0]]
     if rectified:
         if affine.axes != last.axes or affine.write != last.factors[0] or not _rectifiable(graph, scale, shift):
             return None
         # Whatever the stage before reads, another function of it is written.
         operands = value, Access("", scale.index)
-        return _Scaled(op, scale.tensor, shift.tensor, True, (*stages, replace(last, operands=operands)))
+        return _Scaled(op, scale.tensor, shift.tensor, channels, True, (*stages, replace(last, operands=operands)))
     reads = sum(r.tensor == value.tensor for s in op.stages for r in s.reads)
     before = stages.pop() if stages else last
     if value.tensor not in private or before.write.tensor != value.tensor or before.combine is not None or reads > 1:
         return None
-    walked = dimensions_of(value, affine, private[value.tensor].shape)
-    if walked is None or len(walked) < len(value.index):
+    of_value = dimensions_of(value, affine, private[value.tensor].shape)
+    if of_value is None or len(of_value) < len(value.index):
         return None
     index = [Affine((0,) * len(before.axes))] * len(output.shape)
-    for axis, d in enumerate(walked):
+    for axis, d in enumerate(of_value):
         index[dims[axis]] = before.write.index[d]
     written = replace(before, write=Access(op.output, tuple(index)))
-    return _Scaled(op, scale.tensor, shift.tensor, False, (*stages, written))
+    return _Scaled(op, scale.tensor, shift.tensor, channels, False, (*stages, written))
 
 
 def _is_of(access: Access, axis: int) -> bool:
@@ -136,8 +138,8 @@ def _product(graph: Graph, scaled: _Scaled, op: Op) -> _Product | None:
     if len(axes.n) != 1 or axes.batch or weights.tensor not in graph.constant_names:
         return None
     # A point of a window is one of the reduction that walks no channel.
-    walking = [a for a in axes.k if own_dimension(rows, a) == len(rows.index) - 1]
-    channel_count = graph.tensor[scaled.op.output].shape[-1]
+    walking = [a for a in axes.k if own_dimension(rows, a) == scaled.channels]
+    channel_count = graph.tensor[scaled.op.output].shape[scaled.channels]
     if (
         len(walking) != 1
         or product.axes[walking[0]].extent != channel_count
