@@ -81,17 +81,13 @@ class EditedGraph:
             self._data[of_part] = array
         return self._parts[key]
 
-    def new_constant(self, name: str, array: np.ndarray, dtype: str) -> str:
-        """One more constant with a name like this one, rounded to the dtype; returns its name."""
-        data = np.ascontiguousarray(array.astype(dtype))
-        name = self.add(Tensor(_unused(name, self._values), data.shape, dtype))
+    def new_constant(self, name: str, data: np.ndarray) -> str:
+        """One more constant with a name like this one; returns its name."""
+        data = np.ascontiguousarray(data)
+        name = self.add(Tensor(_unused(name, self._values), data.shape, data.dtype.name))
         self._constants[name] = Constant(name, hashlib.sha256(data.tobytes()).hexdigest())
         self._data[name] = data
         return name
-
-    def rounded(self, name: str) -> np.ndarray:
-        """The numbers of a constant that was added, in float64."""
-        return self._data[name].astype(np.float64)
 
     def with_parts(self, parts: Mapping[str, list[Op]]) -> Graph:
         """The graph with these operators, by the names of those that they replace, and with what it uses alone; the

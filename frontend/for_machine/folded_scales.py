@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 
 from ...ir.box import Affine
@@ -70,10 +71,11 @@ def fold_scales(graph: Graph) -> Graph:
             continue
         readers = graph.consumers[op.output]
         products = [p for reader in readers if (p := _product(graph, scaled, reader)) is not None]
-        if readers and len(products) == len(readers):
-            thresholds = _thresholds(edited, scaled) if scaled.rectified else None
-            parts[op.name] = [_unscaled(scaled, thresholds)]
-            parts |= {p.op.name: [_folded(edited, scaled, p, thresholds)] for p in products}
+        constants = [_constants(graph, scaled, product) for product in products]
+        if readers and len(products) == len(readers) and all(c.digits for c in constants):
+            parts[op.name] = [_unscaled(edited, scaled)]
+            for product, folded in zip(products, constants, strict=True):
+                parts[product.op.name] = [_folded(edited, scaled, product, folded)]
     return edited.with_parts(parts)
 
 
@@ -92,8 +94,8 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
     if output.dtype not in FLOATS or known[value.tensor].dtype != output.dtype or value.fill is not None:
         return None
     dims = dimensions_of(last.write, last, output.shape)
-    walked = [axis for axis in range(len(affine.axes)) if _is_of(scale, axis) and _is_of(shift, axis)]
-    if dims is None or len(walked) != 1 or not graph.constant_names.issuperset((scale.tensor, shift.tensor)):
+    walked = [a for a in range(len(affine.axes)) if all(_is_of(graph, c, affine, a) for c in (scale, shift))]
+    if dims is None or len(walked) != 1:
         return None
     channels = dims[walked[0]]
     if rectified:
@@ -102,9 +104,14 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
         # Whatever the stage before reads, another function of it is written.
         operands = value, Access("", scale.index)
         return _Scaled(op, scale.tensor, shift.tensor, channels, True, (*stages, replace(last, operands=operands)))
-    reads = sum(r.tensor == value.tensor for s in op.stages for r in s.reads)
     before = stages.pop() if stages else last
-    if value.tensor not in private or before.write.tensor != value.tensor or before.combine is not None or reads > 1:
+    uses = [a for s in op.stages for a in (*s.reads, s.write) if a.tensor == value.tensor]
+    if (
+        value.tensor not in private
+        or before.write.tensor != value.tensor
+        or before.combine is not None
+        or len(uses) > 2
+    ):
         return None
     of_value = dimensions_of(value, affine, private[value.tensor].shape)
     if of_value is None or len(of_value) < len(value.index):
@@ -116,9 +123,13 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
     return _Scaled(op, scale.tensor, shift.tensor, channels, False, (*stages, written))
 
 
-def _is_of(access: Access, axis: int) -> bool:
-    """Whether a vector is read along this axis."""
-    return len(access.index) == 1 and own_dimension(access, axis) == 0
+def _is_of(graph: Graph, access: Access, stage: Stage, axis: int) -> bool:
+    """Whether a constant is a vector of which a stage reads all elements along this axis."""
+    return (
+        access.tensor in graph.constant_names
+        and graph.tensor[access.tensor].shape == (stage.axes[axis].extent,)
+        and own_dimension(access, axis) == 0
+    )
 
 
 def _rectifiable(graph: Graph, scale: Access, shift: Access) -> bool:
@@ -133,79 +144,118 @@ def _product(graph: Graph, scaled: _Scaled, op: Op) -> _Product | None:
     product, following = op.stages[:2]
     rows, weights = product.factors
     axes = contraction_axes(product)
-    if [r for s in op.stages for r in s.reads if r.tensor == scaled.op.output] != [rows] or rows.fill is not None:
+    if _uses(op, scaled.op.output) != [rows] or rows.fill is not None or len(axes.n) != 1 or axes.batch:
         return None
-    if len(axes.n) != 1 or axes.batch or weights.tensor not in graph.constant_names:
+    if weights.tensor not in graph.constant_names or len(graph.consumers[weights.tensor]) > 1:
         return None
-    # A point of a window is one of the reduction that walks no channel.
+    # Other axes of the reduction are positions of a window, which walk no channel.
     walking = [a for a in axes.k if own_dimension(rows, a) == scaled.channels]
     channel_count = graph.tensor[scaled.op.output].shape[scaled.channels]
-    if (
-        len(walking) != 1
-        or product.axes[walking[0]].extent != channel_count
-        or len(graph.consumers[weights.tensor]) > 1
-    ):
+    if len(walking) != 1 or product.axes[walking[0]].extent != channel_count:
         return None
-    channels, columns = own_dimension(weights, walking[0]), own_dimension(weights, axes.n[0])
-    if channels is None or columns is None:
+    dims = {a: own_dimension(weights, a) for a in (*axes.k, *axes.n)}
+    extents = {d: product.axes[a].extent for a, d in dims.items()}
+    channels, columns = dims[walking[0]], dims[axes.n[0]]
+    if any(extents.get(d, 1) != extent for d, extent in enumerate(graph.tensor[weights.tensor].shape)):
         return None
-    walks = {own_dimension(following.factors[0], a): a for a in range(len(following.axes))} if following.factors else {}
-    column = walks.get(own_dimension(product.write, axes.n[0]), -1)
-    bias = product.start if product.start is not None and _is_of(product.start, axes.n[0]) else None
-    if product.start is None:
-        if following.combine is not None or column < 0 or following.factors[0].tensor != product.write.tensor:
+    if channels is None or columns is None or _uses(op, weights.tensor) != [weights]:
+        return None
+    bias, column = product.start, -1
+    if bias is None:
+        sums = next((b for b in op.buffers if b.name == product.write.tensor), None)
+        reads = _uses(op, product.write.tensor)
+        if sums is None or len(reads) != 1 or reads != list(following.factors[:1]) or following.combine is not None:
             return None
+        walked = dimensions_of(reads[0], following, sums.shape)
+        written = own_dimension(product.write, axes.n[0])
+        if reads[0].fill is not None or walked is None or written not in walked:
+            return None
+        column = walked.index(written)
         if following.func == "copy":
             return _Product(op, weights.tensor, channels, columns, "", column)
         added = following.factors[1:] if following.func == "add" else ()
-        bias = next((r for r in added if _is_of(r, column)), None)
-    if bias is None or bias.tensor not in graph.constant_names:
+        bias = next((r for r in added if _is_of(graph, r, following, column)), None)
+    elif not _is_of(graph, bias, product, axes.n[0]):
+        return None
+    if bias is None or len(_uses(op, bias.tensor)) != 1:
         return None
     return _Product(op, weights.tensor, channels, columns, bias.tensor, column)
 
 
-def _thresholds(edited: EditedGraph, scaled: _Scaled) -> str:
-    scale, shift = (edited.graph.data[name].astype(np.float64) for name in (scaled.scale, scaled.shift))
-    return edited.new_constant(f"{scaled.shift}:threshold", -shift / scale, edited.graph.tensor[scaled.op.output].dtype)
+def _uses(op: Op, tensor: str) -> list[Access]:
+    return [read for stage in op.stages for read in stage.reads if read.tensor == tensor]
 
 
-def _unscaled(scaled: _Scaled, thresholds: str | None) -> Op:
-    """The operator without its scale and shift."""
-    stages = tuple(stage.renamed({"": thresholds or ""}) for stage in scaled.stages)
-    read, written = {r.tensor for s in stages for r in s.reads}, {s.write.tensor for s in stages}
-    inputs = (*(name for name in scaled.op.inputs if name in read), *([thresholds] if thresholds else []))
-    return replace(
-        scaled.op, inputs=inputs, buffers=tuple(b for b in scaled.op.buffers if b.name in written), stages=stages
-    )
+@dataclass(frozen=True)
+class _Constants:
+    """New weights and a new bias, rounded to their dtypes; whether they have the ``digits`` that others have."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    digits: bool
 
 
-def _folded(edited: EditedGraph, scaled: _Scaled, product: _Product, thresholds: str | None) -> Op:
-    """The product with the scale in its weights, and the shift in its bias."""
-    op, tensor = product.op, edited.graph.tensor
-    scale, shift, weights = (
-        edited.graph.data[name].astype(np.float64) for name in (scaled.scale, scaled.shift, product.weights)
-    )
+def _numbers(graph: Graph, *names: str) -> tuple[np.ndarray, ...]:
+    return tuple(graph.data[name].astype(np.float64) for name in names)
+
+
+def _rounded(numbers: np.ndarray, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return numbers.astype(dtype)
+
+
+def _thresholds(graph: Graph, scaled: _Scaled) -> np.ndarray:
+    scale, shift = _numbers(graph, scaled.scale, scaled.shift)
+    return _rounded(-shift / scale, graph.tensor[scaled.op.output].dtype)
+
+
+def _constants(graph: Graph, scaled: _Scaled, product: _Product) -> _Constants:
+    """The scale in the weights of the product, and the shift in its bias.
+
+    Weights have too few digits where one is rounded by more than twice what the largest one may be.
+    """
+    scale, shift, weights = _numbers(graph, scaled.scale, scaled.shift, product.weights)
     along = [-1 if d == product.channels else 1 for d in range(weights.ndim)]
     summed = tuple(d for d in range(weights.ndim) if d != product.columns)
-    name = edited.new_constant(
-        f"{product.weights}:{scaled.op.name}", weights * scale.reshape(along), tensor[product.weights].dtype
-    )
-    if thresholds is None:
-        moved = (weights * shift.reshape(along)).sum(axis=summed)
-    else:
+    exact = weights * scale.reshape(along)
+    folded = _rounded(exact, graph.tensor[product.weights].dtype)
+    moved = (weights * shift.reshape(along)).sum(axis=summed)
+    if scaled.rectified:
         # Of the constants as they are rounded, so that a rectified channel adds nothing.
-        moved = -(edited.rounded(name) * edited.rounded(thresholds).reshape(along)).sum(axis=summed)
-    names = {product.weights: name}
-    bias_dtype = tensor[product.bias or product.weights].dtype
-    bias = edited.graph.data[product.bias].astype(np.float64) if product.bias else 0.0
-    new_bias = edited.new_constant(f"{product.bias or op.name}:{scaled.op.name}", bias + moved, bias_dtype)
+        moved = -(folded.astype(np.float64) * _thresholds(graph, scaled).astype(np.float64).reshape(along)).sum(summed)
+    (bias,) = _numbers(graph, product.bias) if product.bias else (np.zeros(1),)
+    new_bias = _rounded(bias + moved, graph.tensor[product.bias or product.weights].dtype)
+    most = float(ml_dtypes.finfo(folded.dtype).eps) * np.abs(exact).max(initial=0.0)
+    digits = np.abs(folded.astype(np.float64) - exact).max(initial=0.0) <= most
+    return _Constants(folded, new_bias, bool(digits and np.isfinite(new_bias.astype(np.float64)).all()))
+
+
+def _unscaled(edited: EditedGraph, scaled: _Scaled) -> Op:
+    """The operator without its scale and shift."""
+    names: dict[str, str] = {}
+    if scaled.rectified:
+        names[""] = edited.new_constant(f"{scaled.shift}:threshold", _thresholds(edited.graph, scaled))
+    stages = tuple(stage.renamed(names) for stage in scaled.stages)
+    read, written = {r.tensor for s in stages for r in s.reads}, {s.write.tensor for s in stages}
+    return replace(
+        scaled.op,
+        inputs=(*(name for name in scaled.op.inputs if name in read), *names.values()),
+        buffers=tuple(b for b in scaled.op.buffers if b.name in written),
+        stages=stages,
+    )
+
+
+def _folded(edited: EditedGraph, scaled: _Scaled, product: _Product, constants: _Constants) -> Op:
+    """The product with new constants."""
+    op = product.op
+    names = {product.weights: edited.new_constant(f"{product.weights}:{scaled.op.name}", constants.weights)}
+    bias = edited.new_constant(f"{product.bias or op.name}:{scaled.op.name}", constants.bias)
     if product.bias:
-        names[product.bias] = new_bias
+        names[product.bias] = bias
     first, following, *rest = (stage.renamed(names) for stage in op.stages)
-    inputs = [names.get(n, n) for n in op.inputs]
+    inputs = [names.get(name, name) for name in op.inputs]
     if not product.bias:
-        along_columns = Affine(tuple(int(a == product.column) for a in range(len(following.axes))))
-        added = Access(new_bias, (along_columns,))
-        following = replace(following, func="add", operands=(*following.operands, added))
-        inputs.append(new_bias)
+        index = Affine(tuple(int(a == product.column) for a in range(len(following.axes))))
+        following = replace(following, func="add", operands=(*following.operands, Access(bias, (index,))))
+        inputs.append(bias)
     return replace(op, inputs=tuple(inputs), stages=(first, following, *rest))

@@ -103,12 +103,17 @@ def _multiplied(normalisation: _Normalisation, op: Op) -> Op | None:
     product, moved, *rest = op.stages
     operand = normalisation.op.output
     reads = [r for s in op.stages for r in s.reads if r.tensor == operand]
-    sums = {b.name: b.dtype for b in op.buffers}.get(product.write.tensor)
+    sums = next((b for b in op.buffers if b.name == product.write.tensor), None)
     if len(reads) != 1 or reads[0] not in product.factors or reads[0].fill is not None or product.start is not None:
         return None
     first, *added = moved.operands
     room = moved.combine is None and (moved.func, len(added)) in (("copy", 0), ("add", 1))
-    if sums != "float32" or not room or not isinstance(first, Access) or first.tensor != product.write.tensor:
+    if sums is None or sums.dtype != "float32" or not room:
+        return None
+    # The sums are read once, and all of them: nothing sees them without a factor, nor what lies beyond them with one.
+    if [r for s in op.stages for r in s.reads if r.tensor == sums.name] != [first] or not isinstance(first, Access):
+        return None
+    if first.fill is not None or dimensions_of(first, moved, sums.shape) is None:
         return None
     # An axis of the product walks a dimension of its sums, which an axis of the next stage walks.
     walks = {d: axis for axis in range(len(moved.axes)) if (d := own_dimension(first, axis)) is not None}

@@ -289,7 +289,7 @@ def rows_are_reduced(net: Net) -> str:
 
 
 KEPT = (
-    no_bias, also_output, another_reader, one_without_bias, same_weights, bias_of_input, bias_of_rows, bias_of_both,
+    also_output, another_reader, same_weights, bias_of_input, bias_of_rows, bias_of_both,
     weights_of_input, weights_first, residual_of_itself, rows_are_reduced,
 )  # fmt: skip
 
@@ -300,6 +300,19 @@ def test_forms_that_stay_as_they_are(after: Callable[[Net], str | tuple[str, ...
     outputs = after(net)
     graph = net.graph(*((outputs,) if isinstance(outputs, str) else outputs))
     assert fold_scales(graph) is graph
+
+
+@pytest.mark.parametrize("after", [no_bias, one_without_bias])
+def test_products_without_a_bias_get_one(after: Callable[[Net], str | tuple[str, ...]]) -> None:
+    net = Net()
+    outputs = after(net)
+    graph = net.graph(*((outputs,) if isinstance(outputs, str) else outputs))
+    folded = fold_scales(graph)
+    check_graph(folded)
+    assert not any(stage.func == "fma" for op in folded.ops for stage in op.stages)
+    expected, results = (evaluate_graph(g, inputs_of(graph)) for g in (graph, folded))
+    for name, values in expected.items():
+        np.testing.assert_allclose(results[name], values, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("which", [0, 1])
