@@ -80,7 +80,7 @@ def fold_scales(graph: Graph) -> Graph:
 
 
 def _scaled(graph: Graph, op: Op) -> _Scaled | None:
-    if op.contraction is not None or op.template or op.output in graph.output_tensors:
+    if op.contraction is not None or op.template or op.host is not None or op.output in graph.output_tensors:
         return None
     private = {b.name: b for b in op.buffers}
     *stages, last = op.stages

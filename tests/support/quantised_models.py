@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from tests.support.exact_integers import run_exactly
 from tests.support.onnx_models import Model
 
 TYPES = ("int8", "uint8")
@@ -312,4 +313,4 @@ def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarra
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level, options.intra_op_num_threads = 4, 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)[0]
+    return run_exactly(model, options, inputs)[0]

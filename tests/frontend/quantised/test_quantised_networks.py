@@ -14,6 +14,7 @@ import girih
 from girih.api.exact.evaluate_graph import evaluate_graph
 from girih.frontend import import_onnx
 from girih.ir.errors import UnsupportedError
+from tests.support.exact_integers import run_exactly
 from tests.support.onnx_models import Model, random_inputs
 from tests.support.quantised_networks import Kind, product_dtypes, quantised, random_kind, random_network
 from tests.support.sampled import sampled
@@ -24,7 +25,7 @@ def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.n
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level, options.intra_op_num_threads = 4, 1
-    return list(onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs))
+    return list(run_exactly(model, options, inputs))
 
 
 def steps(model: onnx.ModelProto) -> float:
