@@ -72,13 +72,8 @@ class EditedGraph:
         """A part of a constant along one of its dimensions; two readers of the same part share it."""
         key = name, dim, span
         if key not in self._parts:
-            of_part = _unused(f"{name}:{dim}.{span.lo}-{span.hi}", self._values)
-            old = self.graph.tensor[name]
-            shape = tuple(span.size if d == dim else extent for d, extent in enumerate(old.shape))
-            array = np.ascontiguousarray(np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim))
-            self._parts[key] = self.add(Tensor(of_part, shape, old.dtype))
-            self._constants[of_part] = Constant(of_part, hashlib.sha256(array.tobytes()).hexdigest())
-            self._data[of_part] = array
+            array = np.take(self.graph.data[name], range(span.lo, span.hi), axis=dim)
+            self._parts[key] = self.new_constant(f"{name}:{dim}.{span.lo}-{span.hi}", array)
         return self._parts[key]
 
     def new_constant(self, name: str, data: np.ndarray) -> str:

@@ -21,8 +21,10 @@ from ...ir.graph import FLOATS, Access, Graph, Op, Stage, contraction_axes
 from .edited_graph import EditedGraph, dimensions_of, own_dimension
 
 MOST_THRESHOLD = 1024.0
-"""Of a channel, beyond which t is not used: the weights of so small a scale would be rounded to too few digits. Chosen,
-not measured."""
+"""Of a channel, beyond which t is not used: sums of t (g W) lose the digits of what is not rectified. Chosen, not
+measured."""
+
+THRESHOLDS = ""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class _Scaled:
     ``shift``, and rectify the sum if it is ``rectified``; ``stages`` are the others, then one that writes the output
     without that.
 
-    That one takes the maximum of what is scaled and of an empty name, of thresholds, if it is ``rectified``.
+    That one takes the maximum of what is scaled and of thresholds, if it is ``rectified``: a constant that has the name
+    :data:`THRESHOLDS` until its numbers are known.
     """
 
     op: Op
@@ -71,8 +74,10 @@ def fold_scales(graph: Graph) -> Graph:
             continue
         readers = graph.consumers[op.output]
         products = [p for reader in readers if (p := _product(graph, scaled, reader)) is not None]
-        constants = [_constants(graph, scaled, product) for product in products]
-        if readers and len(products) == len(readers) and all(c.digits for c in constants):
+        if not readers or len(products) < len(readers):
+            continue
+        constants = [c for product in products if (c := _constants(graph, scaled, product)) is not None]
+        if len(constants) == len(products):
             parts[op.name] = [_unscaled(edited, scaled)]
             for product, folded in zip(products, constants, strict=True):
                 parts[product.op.name] = [_folded(edited, scaled, product, folded)]
@@ -102,7 +107,7 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
         if affine.axes != last.axes or affine.write != last.factors[0] or not _rectifiable(graph, scale, shift):
             return None
         # Whatever the stage before reads, another function of it is written.
-        operands = value, Access("", scale.index)
+        operands = value, Access(THRESHOLDS, scale.index)
         return _Scaled(op, scale.tensor, shift.tensor, channels, True, (*stages, replace(last, operands=operands)))
     before = stages.pop() if stages else last
     uses = [a for s in op.stages for a in (*s.reads, s.write) if a.tensor == value.tensor]
@@ -148,6 +153,8 @@ def _product(graph: Graph, scaled: _Scaled, op: Op) -> _Product | None:
         return None
     if weights.tensor not in graph.constant_names or len(graph.consumers[weights.tensor]) > 1:
         return None
+    if graph.tensor[weights.tensor].dtype not in FLOATS:
+        return None
     # Other axes of the reduction are positions of a window, which walk no channel.
     walking = [a for a in axes.k if own_dimension(rows, a) == scaled.channels]
     channel_count = graph.tensor[scaled.op.output].shape[scaled.channels]
@@ -156,7 +163,7 @@ def _product(graph: Graph, scaled: _Scaled, op: Op) -> _Product | None:
     dims = {a: own_dimension(weights, a) for a in (*axes.k, *axes.n)}
     extents = {d: product.axes[a].extent for a, d in dims.items()}
     channels, columns = dims[walking[0]], dims[axes.n[0]]
-    if any(extents.get(d, 1) != extent for d, extent in enumerate(graph.tensor[weights.tensor].shape)):
+    if None in extents or any(extents.get(d, 1) != e for d, e in enumerate(graph.tensor[weights.tensor].shape)):
         return None
     if channels is None or columns is None or _uses(op, weights.tensor) != [weights]:
         return None
@@ -177,7 +184,7 @@ def _product(graph: Graph, scaled: _Scaled, op: Op) -> _Product | None:
         bias = next((r for r in added if _is_of(graph, r, following, column)), None)
     elif not _is_of(graph, bias, product, axes.n[0]):
         return None
-    if bias is None or len(_uses(op, bias.tensor)) != 1:
+    if bias is None or len(_uses(op, bias.tensor)) != 1 or graph.tensor[bias.tensor].dtype not in FLOATS:
         return None
     return _Product(op, weights.tensor, channels, columns, bias.tensor, column)
 
@@ -188,53 +195,52 @@ def _uses(op: Op, tensor: str) -> list[Access]:
 
 @dataclass(frozen=True)
 class _Constants:
-    """New weights and a new bias, rounded to their dtypes; whether they have the ``digits`` that others have."""
+    """New weights and a new bias, rounded to their dtypes."""
 
     weights: np.ndarray
     bias: np.ndarray
-    digits: bool
 
 
 def _numbers(graph: Graph, *names: str) -> tuple[np.ndarray, ...]:
     return tuple(graph.data[name].astype(np.float64) for name in names)
 
 
-def _rounded(numbers: np.ndarray, dtype: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        return numbers.astype(dtype)
-
-
 def _thresholds(graph: Graph, scaled: _Scaled) -> np.ndarray:
     scale, shift = _numbers(graph, scaled.scale, scaled.shift)
-    return _rounded(-shift / scale, graph.tensor[scaled.op.output].dtype)
+    return (-shift / scale).astype(graph.tensor[scaled.op.output].dtype)
 
 
-def _constants(graph: Graph, scaled: _Scaled, product: _Product) -> _Constants:
+@np.errstate(over="ignore", invalid="ignore")
+def _constants(graph: Graph, scaled: _Scaled, product: _Product) -> _Constants | None:
     """The scale in the weights of the product, and the shift in its bias.
 
-    Weights have too few digits where one is rounded by more than twice what the largest one may be.
+    ``None`` where they have too few digits: a weight is rounded by more than twice what the largest one of its channel
+    may be, or something overflows. A bias that thresholds are taken from is in float32, as the sums are: it may be far
+    larger than what it leaves of them.
     """
     scale, shift, weights = _numbers(graph, scaled.scale, scaled.shift, product.weights)
     along = [-1 if d == product.channels else 1 for d in range(weights.ndim)]
     summed = tuple(d for d in range(weights.ndim) if d != product.columns)
     exact = weights * scale.reshape(along)
-    folded = _rounded(exact, graph.tensor[product.weights].dtype)
+    folded = exact.astype(graph.tensor[product.weights].dtype)
+    bias_dtype = "float32" if scaled.rectified else graph.tensor[product.bias or product.weights].dtype
     moved = (weights * shift.reshape(along)).sum(axis=summed)
     if scaled.rectified:
         # Of the constants as they are rounded, so that a rectified channel adds nothing.
         moved = -(folded.astype(np.float64) * _thresholds(graph, scaled).astype(np.float64).reshape(along)).sum(summed)
     (bias,) = _numbers(graph, product.bias) if product.bias else (np.zeros(1),)
-    new_bias = _rounded(bias + moved, graph.tensor[product.bias or product.weights].dtype)
-    most = float(ml_dtypes.finfo(folded.dtype).eps) * np.abs(exact).max(initial=0.0)
-    digits = np.abs(folded.astype(np.float64) - exact).max(initial=0.0) <= most
-    return _Constants(folded, new_bias, bool(digits and np.isfinite(new_bias.astype(np.float64)).all()))
+    new_bias = (bias + moved).astype(bias_dtype)
+    each = tuple(d for d in range(weights.ndim) if d != product.channels)
+    most = float(ml_dtypes.finfo(folded.dtype).eps) * np.abs(exact).max(axis=each, initial=0.0)
+    digits = np.abs(folded.astype(np.float64) - exact).max(axis=each, initial=0.0) <= most
+    return _Constants(folded, new_bias) if digits.all() and np.isfinite(new_bias.astype(np.float64)).all() else None
 
 
 def _unscaled(edited: EditedGraph, scaled: _Scaled) -> Op:
     """The operator without its scale and shift."""
     names: dict[str, str] = {}
     if scaled.rectified:
-        names[""] = edited.new_constant(f"{scaled.shift}:threshold", _thresholds(edited.graph, scaled))
+        names[THRESHOLDS] = edited.new_constant(f"{scaled.shift}:threshold", _thresholds(edited.graph, scaled))
     stages = tuple(stage.renamed(names) for stage in scaled.stages)
     read, written = {r.tensor for s in stages for r in s.reads}, {s.write.tensor for s in stages}
     return replace(

@@ -8,7 +8,7 @@ the factors are free there, and p is a pass less. Nor does the product wait for 
 a softmax this is known as lazy: M. N. Rabe and C. Staats, *Self-attention does not need O(n²) memory*, 2021.)
 
 Sums of the product stay in float32 until they are normalised, and e is rounded where p would be: another rounding,
-which is the graph's (decision 0002).
+which is the graph's (decision 0002), and another range, of e·V, for which exponentials of a softmax are at most 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _normalisation(graph: Graph, op: Op) -> _Normalisation | None:
     if last.func != "mul" or last.combine is not None or len(last.factors) != 2:
         return None
     (values, factors), output = last.factors, graph.tensor[op.output]
-    if values.tensor not in private or factors.tensor not in private:
+    if values.tensor not in private or factors.tensor not in private or factors.fill is not None:
         return None
     if output.dtype not in FLOATS or private[values.tensor].dtype != output.dtype:
         return None

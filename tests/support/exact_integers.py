@@ -50,5 +50,5 @@ def run_exactly(
         return onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, dict(inputs))
     try:
         return ReferenceEvaluator(model).run(None, dict(inputs))
-    except (NotImplementedError, RuntimeError, KeyError) as error:
+    except NotImplementedError as error:
         pytest.skip(f"products of ONNX Runtime saturate on this processor, and ONNX's evaluator says {error}")
