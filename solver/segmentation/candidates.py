@@ -63,7 +63,7 @@ class PricedRoot:
 
 
 class Candidates:
-    """All columns of a graph on a machine, of runs whose ``lengths`` are priced.
+    """All columns of a graph on a machine, of runs whose ``lengths`` are priced, and of the longest run of each root.
 
     ``longest``: operators in a run at most. ``margin`` and ``shared_margin``: bytes of local and of shared memory to
     leave free.
