@@ -5,8 +5,8 @@
 
 as of the last step of a layer normalisation, or of a normalised and rectified input of a convolution (K. He et al.,
 *Identity mappings in deep residual networks*, 2016): the vector engine has a pass less. New constants are computed in
-float64 and rounded to the dtypes of those that they replace: the graph's rounding (decision 0002). A channel that is
-rectified adds (t - t)·(g W) then, nothing but for the rounding of the bias.
+float64 and rounded, to the dtypes of those that they replace or, for a bias with t in it, to float32: the graph's
+rounding (decision 0002). A channel that is rectified adds (t - t)·(g W), nothing but for the rounding of that bias.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ MOST_THRESHOLD = 1024.0
 measured."""
 
 THRESHOLDS = ""
+"""Stands for the name of a constant that has none yet."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,6 @@ def _scaled(graph: Graph, op: Op) -> _Scaled | None:
     if rectified:
         if affine.axes != last.axes or affine.write != last.factors[0] or not _rectifiable(graph, scale, shift):
             return None
-        # Whatever the stage before reads, another function of it is written.
         operands = value, Access(THRESHOLDS, scale.index)
         return _Scaled(op, scale.tensor, shift.tensor, channels, True, (*stages, replace(last, operands=operands)))
     before = stages.pop() if stages else last

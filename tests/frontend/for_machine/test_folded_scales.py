@@ -21,70 +21,21 @@ from girih.ir.graph import Access, Axis, Constant, Graph, Host, Op, Port, Stage,
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
 from girih.solver.options import Options
-from tests.support.numpy_check import check, error, inputs_of
+from tests.support.numpy_check import check, inputs_of
 from tests.support.onnx_models import Model, distance, onnxruntime_outputs
+from tests.support.rewritten_graphs import (
+    PRECISIONS,
+    TOLERANCE,
+    functions,
+    imported,
+    network,
+    same,
+    with_op,
+    with_stage,
+)  # fmt: skip
 from tests.support.small_models import SMALL
 
-PRECISIONS = ("as-is", "fp16")
-TOLERANCE = {"as-is": 1e-5, "fp16": 5e-3}
 ROWS, CHANNELS, COLUMNS = 5, 8, 6
-
-
-def imported(model: Model, *outputs: str, precision: str = "as-is") -> Graph:
-    graph = import_onnx(model.build(*outputs), precision=precision)  # type: ignore[arg-type]
-    check_graph(graph)
-    return graph
-
-
-def network(name: str, precision: str = "as-is", batch: int = 1) -> Graph:
-    return import_onnx(models.build(name, **SMALL[name]), precision=precision, batch=batch)  # type: ignore[arg-type]
-
-
-def sound(graph: Graph) -> None:
-    """Each operator names just what it reads, digests are those of the data, and nothing is unused."""
-    check_graph(graph)
-    assert set(graph.data) == graph.constant_names
-    for constant in graph.constants:
-        assert constant.sha256 == hashlib.sha256(graph.data[constant.tensor].tobytes()).hexdigest()
-    for op in graph.ops:
-        if op.host is not None:
-            continue
-        private = {b.name for b in op.buffers}
-        read = {r.tensor for s in op.stages for r in s.reads}
-        assert set(op.inputs) == read - private, op.name
-        assert private == {s.write.tensor for s in op.stages} - {op.output}, op.name
-    used = {n for op in graph.ops for n in op.inputs} | graph.output_tensors | graph.input_tensors
-    assert set(graph.tensor) == used
-
-
-def same(graph: Graph, other: Graph, tolerance: float, inputs: dict[str, np.ndarray] | None = None) -> None:
-    """Both compute the same, and where one is not finite the other is not, either."""
-    sound(other)
-    arrays = inputs_of(graph) if inputs is None else inputs
-    with np.errstate(all="ignore"):
-        before, after = (evaluate_graph(g, arrays, None) for g in (graph, other))
-    for name, values in before.items():
-        assert np.array_equal(np.isfinite(values), np.isfinite(after[name])), name
-        assert error(after[name], values) <= tolerance, f"{name}\n{other}"
-
-
-def functions(op: Op) -> list[str]:
-    return [s.func for s in op.stages]
-
-
-def with_op(graph: Graph, name: str, change: Callable[[Op], Op]) -> Graph:
-    changed = replace(graph, ops=tuple(change(op) if op.name == name else op for op in graph.ops))
-    check_graph(changed)
-    return changed
-
-
-def with_stage(graph: Graph, name: str, number: int, change: Callable[[Stage], Stage]) -> Graph:
-    def edited(op: Op) -> Op:
-        stages = list(op.stages)
-        stages[number] = change(stages[number])
-        return replace(op, stages=tuple(stages))
-
-    return with_op(graph, name, edited)
 
 
 class Net:
@@ -696,3 +647,54 @@ def test_it_can_be_switched_off() -> None:
     assert stages(replace(alone, disabled=frozenset({"late-normalisation", "folded-scales"}))) == whole
     assert stages(replace(alone, strategy="layerwise")) == whole
     assert stages(replace(alone, strategy="graphturbo")) == whole
+
+
+def test_a_reduced_axis_that_the_weights_do_not_have() -> None:
+    """The product adds the shift as often as that axis is long."""
+    net = Net(3, ROWS, CHANNELS)
+    y = net.model.node("Einsum", net.p, net.model.weight("w", CHANNELS, COLUMNS), equation="eid,dn->in")
+    graph = net.graph(net.model.node("Add", y, net.model.weight("b", COLUMNS)))
+    same(graph, fold_scales(graph), 1e-5)
+    # The same as one product, which the importer may not make of it.
+    graph, norm, product = plain()
+    (x,) = (o for o in product.stages[0].factors if o.tensor == norm.output)
+    repeated = with_stage(
+        graph,
+        product.name,
+        0,
+        lambda stage: replace(
+            stage,
+            axes=(*stage.axes, Axis("e", 3, reduce=True)),
+            write=extended(stage.write),
+            operands=tuple(extended(o) if isinstance(o, Access) else o for o in stage.operands),
+        ),
+    )
+    assert x.fill is None and fold_scales(repeated) is repeated
+
+
+def extended(access: Access) -> Access:
+    """In a stage with one axis more, which it does not walk."""
+    return replace(access, index=tuple(Affine((*i.coeffs, 0), i.const) for i in access.index))
+
+
+def test_weights_that_are_whole_numbers_stay() -> None:
+    graph, _, product = plain()
+    name = product.stages[0].factors[1].tensor
+    data = np.ones(graph.tensor[name].shape, np.int8)
+    digest = hashlib.sha256(data.tobytes()).hexdigest()
+    whole = replace(
+        graph,
+        tensors=tuple(replace(t, dtype="int8") if t.name == name else t for t in graph.tensors),
+        constants=tuple(Constant(name, digest) if c.tensor == name else c for c in graph.constants),
+        data=graph.data | {name: data},
+    )
+    check_graph(whole)
+    assert fold_scales(whole) is whole
+
+
+@pytest.mark.parametrize("least", [1e-2, 1e-6])
+def test_each_channel_keeps_its_digits(least: float) -> None:
+    """In half precision, weights of about 1e-7 have one."""
+    net = Net(scale=np.array([least, *[1.0] * (CHANNELS - 1)]))
+    graph = net.graph(net.biased(), precision="fp16")
+    assert (fold_scales(graph) is graph) == (least < 1e-4)

@@ -23,80 +23,30 @@ from girih.ir.graph import Access, Axis, Graph, Host, Op, Port, Stage, Tensor
 from girih.ir.load_machine import load_machine
 from girih.solver import plan
 from girih.solver.options import Options
-from tests.support.numpy_check import check, error, inputs_of
+from tests.support.numpy_check import check, inputs_of
 from tests.support.onnx_models import Model, distance, onnxruntime_outputs
+from tests.support.rewritten_graphs import (
+    PRECISIONS,
+    TOLERANCE,
+    functions,
+    imported,
+    network,
+    same,
+    with_op,
+    with_stage,
+)  # fmt: skip
 from tests.support.small_models import SMALL
 
 NETWORKS = ("bert-base", "conformer", "tiny-transformer", "vit-b16")
-PRECISIONS = ("as-is", "fp16")
-TOLERANCE = {"as-is": 1e-5, "fp16": 5e-3}
 
 
 def both(graph: Graph) -> Graph:
     return normalise_later(fold_scales(graph))
 
 
-def imported(model: Model, *outputs: str, precision: str = "as-is", batch: int | None = None) -> Graph:
-    graph = import_onnx(model.build(*outputs), precision=precision, batch=batch)  # type: ignore[arg-type]
-    check_graph(graph)
-    return graph
-
-
-def network(name: str, precision: str = "as-is", batch: int = 1) -> Graph:
-    return import_onnx(models.build(name, **SMALL[name]), precision=precision, batch=batch)  # type: ignore[arg-type]
-
-
-def sound(graph: Graph) -> None:
-    """Each operator names just what it reads, and nothing is unused."""
-    check_graph(graph)
-    assert set(graph.data) == graph.constant_names
-    for op in graph.ops:
-        if op.host is not None:
-            continue
-        private = [b.name for b in op.buffers]
-        read = {r.tensor for s in op.stages for r in s.reads}
-        assert set(op.inputs) == read - set(private), op.name
-        assert set(private) == {s.write.tensor for s in op.stages} - {op.output}, op.name
-        assert set(private) <= read, op.name
-    used = {n for op in graph.ops for n in op.inputs} | graph.output_tensors | graph.input_tensors
-    assert set(graph.tensor) == used
-    names = [b.name for op in graph.ops for b in op.buffers]
-    assert len(names) == len(set(names))
-
-
-def same(graph: Graph, other: Graph, tolerance: float, inputs: dict[str, np.ndarray] | None = None) -> None:
-    """Both compute the same, and where one is not finite the other is not, either."""
-    sound(other)
-    arrays = inputs_of(graph) if inputs is None else inputs
-    with np.errstate(all="ignore"):
-        before, after = (evaluate_graph(g, arrays, None) for g in (graph, other))
-    for name, values in before.items():
-        assert np.array_equal(np.isfinite(values), np.isfinite(after[name])), name
-        assert error(after[name], values) <= tolerance, f"{name}\n{other}"
-
-
-def functions(op: Op) -> list[str]:
-    return [s.func for s in op.stages]
-
-
 def passes(graph: Graph) -> int:
     """How many elements the vector engine computes."""
     return sum(s.points for op in graph.ops for s in op.stages if not s.is_contraction or op.contraction is None)
-
-
-def with_op(graph: Graph, name: str, change: Callable[[Op], Op]) -> Graph:
-    changed = replace(graph, ops=tuple(change(op) if op.name == name else op for op in graph.ops))
-    check_graph(changed)
-    return changed
-
-
-def with_stage(graph: Graph, name: str, number: int, change: Callable[[Stage], Stage]) -> Graph:
-    def edited(op: Op) -> Op:
-        stages = list(op.stages)
-        stages[number] = change(stages[number])
-        return replace(op, stages=tuple(stages))
-
-    return with_op(graph, name, edited)
 
 
 def as_dtype(tensors: Sequence[Tensor], name: str, dtype: str) -> tuple[Tensor, ...]:
