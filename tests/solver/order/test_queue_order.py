@@ -9,9 +9,9 @@ import pytest
 
 import girih
 from girih.api.compile import Compiled
+from girih.api.goals.graph_for import graph_for
 from girih.api.judge import judge
 from girih.frontend import import_onnx
-from girih.frontend.for_machine import fitted
 from girih.ir.checks.check_plan import check_plan
 from girih.ir.codec import sha256
 from girih.ir.errors import CheckError, GirihError, UnsupportedError, UsageError
@@ -36,7 +36,7 @@ TINY = load_machine("tiny")
 
 @lru_cache
 def network() -> Graph:
-    return fitted(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY, divides=True)
+    return graph_for(import_onnx(build("tiny-transformer"), batch=4, clusters=TINY.clusters), TINY, Options(8.0))
 
 
 @lru_cache
