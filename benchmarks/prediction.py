@@ -9,7 +9,8 @@ Each network at batch 1, small as in tests/support/small_models.py or of full si
 each built-in machine (machines that multiply nothing but 8-bit integers run its quantised form), by each strategy and
 timeout; each drawn machine of benchmarks/hostile/machine_files.py runs one tiny network. What is printed is the
 prediction over the simulation, and the simulation over the lower bound. A drawn machine that a network does not fit is
-left out. Cases that the JSON file has are not measured again, so that the same command goes on after an interrupt.
+left out. The wall clock ends no search, so that plans do not depend on what else runs. Cases that the JSON file has are
+not measured again, so that the same command goes on after an interrupt.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 import girih
+from benchmarks.ablation import prepare
 from benchmarks.hostile.machine_files import NETWORKS, plausible_machine_file
 from benchmarks.networks import columns
 from girih.ir.errors import GirihError
@@ -227,7 +229,7 @@ def main() -> None:
     rows = kept_rows(arguments.json)
     known = {row.key for row in rows}
     cases = [case for case in cases if astuple(case) not in known]
-    with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(arguments.jobs, get_context("spawn"), prepare) as pool:
         for case, row in zip(cases, pool.map(measure, cases), strict=True):
             print(case if row is None else f"{case}: {row.error:+.1%}", file=sys.stderr)
             if row is not None:
