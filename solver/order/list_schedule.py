@@ -129,9 +129,10 @@ class OrderProblem:
                 for other, lag in then[task]:
                     if not lag:
                         released(other)
-            for number in sorted(able):
-                if ready[number] and not busy[number]:
-                    issue(number, time)
+            idle = [number for number in able if ready[number] and not busy[number]]
+            # Links serve those that begin together in this order.
+            for number in sorted(idle, key=lambda n: ready[n][0]):
+                issue(number, time)
         return Schedule(tuple(order), tuple(start), tuple(stop), max(stop, default=0.0))
 
 

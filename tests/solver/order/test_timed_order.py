@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from girih.ir.semantics.task_graph import TaskGraph
+from girih.solver.order import timed_order
 from girih.solver.order.list_schedule import OrderProblem
 from girih.solver.order.timed_order import TimedOrder
 from tests.support.sampled import sampled
@@ -29,8 +30,10 @@ def longest_through(tasks: TaskGraph, order: Sequence[int], members: Sequence[in
 
 
 @pytest.mark.parametrize("seed", sampled(range(60)))
-def test_a_change_is_accepted_if_and_only_if_the_longest_path_through_it_is_shorter(seed: int) -> None:
-    """Without links; orders that dependences do not allow are mended first."""
+def test_a_change_is_accepted_if_and_only_if_the_longest_path_through_it_is_shorter(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without links; orders that dependences do not allow are mended first. Some tasks behind it count, too."""
     random = Random(seed)
     tasks = random_tasks(random, 40, queues=1 + seed % 4, links=0)
     problem = OrderProblem(tasks)
@@ -39,15 +42,58 @@ def test_a_change_is_accepted_if_and_only_if_the_longest_path_through_it_is_shor
     places = range(first, random.randint(first + 2, 40))
     wanted = list(before.order[places.start : places.stop])
     random.shuffle(wanted)
+    ahead = random.choice((0, 7, 40))
+    monkeypatch.setattr(timed_order, "LOOK_AHEAD", ahead)
     order = TimedOrder(problem, before)
-    accepted = order.change(places, wanted)
+    accepted = order.change(wanted)
     mended = _mended(tasks, before.order, places, wanted)
-    gains = longest_through(tasks, mended, wanted) < longest_through(tasks, before.order, wanted)
+    judged = before.order[places.start : places.stop + ahead]
+    gains = longest_through(tasks, mended, judged) < longest_through(tasks, before.order, judged)
     assert accepted == gains
-    assert order.tasks == (mended if accepted else list(before.order))
+    assert _by_queue(tasks, order.tasks) == _by_queue(tasks, mended if accepted else before.order)
     assert order.places(range(40)) == list(range(40))
     if accepted:
         assert problem.in_order(order.tasks).cycles <= before.cycles
+
+
+def _by_queue(tasks: TaskGraph, order: Sequence[int]) -> list[list[int]]:
+    return [[task for task in order if tasks.queue[task] == number] for number in range(len(tasks.queues))]
+
+
+@pytest.mark.parametrize("seed", sampled(range(30)))
+def test_tasks_that_lie_apart_change_places(seed: int) -> None:
+    """Every third task of a part of the order; those between keep their places in their queues."""
+    random = Random(seed)
+    tasks = random_tasks(random, 40, queues=3, links=seed % 3)
+    problem = OrderProblem(tasks)
+    before = problem.in_order(range(len(tasks)))
+    wanted = list(before.order[4:34:3])
+    random.shuffle(wanted)
+    whole = list(before.order)
+    for place, task in zip(range(4, 34, 3), wanted, strict=True):
+        whole[place] = task
+    order = TimedOrder(problem, before)
+    if order.change(wanted):
+        places = range(4, 4 + 3 * len(wanted) - 2)
+        mended = _mended(tasks, before.order, places, whole[places.start : places.stop])
+        assert _by_queue(tasks, order.tasks) == _by_queue(tasks, mended)
+    else:
+        assert order.tasks == list(before.order)
+
+
+@pytest.mark.parametrize("seed", sampled(range(30)))
+def test_without_a_change_tasks_are_timed_as_they_are_issued(seed: int) -> None:
+    """Links serve those that begin together alike, in both models of time."""
+    random = Random(seed)
+    tasks = random_tasks(random, 60, queues=4, links=1 + seed % 2)
+    problem = OrderProblem(tasks)
+    schedule = problem.forward([random.random() for _ in range(60)])
+    order = TimedOrder(problem, schedule)
+    for place in range(10, 61, 10):
+        order.time_until(place)
+    window = order.window(range(60))
+    assert order.tasks == list(schedule.order)
+    assert window.start == tuple(ceil(s) for s in schedule.start)
 
 
 def _mended(tasks: TaskGraph, order: Sequence[int], places: range, wanted: Sequence[int]) -> list[int]:
@@ -71,7 +117,7 @@ def test_times_follow_changes(seed: int) -> None:
     for first in range(0, 60, 5):
         wanted = order.tasks[first : first + 15]
         random.shuffle(wanted)
-        order.change(range(first, first + len(wanted)), wanted)
+        order.change(wanted)
     start, stop = served(tasks, order.tasks)
     window = order.window(range(60))
     assert window.start == tuple(ceil(s) for s in start)
