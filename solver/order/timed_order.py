@@ -80,12 +80,12 @@ class TimedOrder:
         The whole takes fewer cycles then if no other path is as long.
         Where dependences do not allow it, a task comes as soon after its place in the order as they do.
         """
-        given = self.places(tasks)
-        places = range(given[0], given[-1] + 1)
+        changed = self.places(tasks)
+        places = range(changed[0], changed[-1] + 1)
         self.time_until(places.start)
         before = self.tasks[places.start : places.stop]
         wanted = list(before)
-        for place, task in zip(given, tasks, strict=True):
+        for place, task in zip(changed, tasks, strict=True):
             wanted[place - places.start] = task
         after = self._as_allowed(wanted)
         if after == before:
