@@ -1,9 +1,9 @@
 """An order of all tasks that is changed window by window, and timed only where it was changed.
 
-Tasks are timed in their order: each begins when its queue is free and when what it waits for is visible, and each link
-serves transfers in this order. What the whole takes then follows from the window and from the longest path behind it,
-with queues and links in their order: so a change of a window is judged by the tasks of the window alone. Heads and
-tails of a schedule serve local searches of job shops in the same way (Taillard, ORSA Journal on Computing 6, 1994).
+Each task begins when its queue is free and when what it waits for is visible, and each link serves transfers as they
+begin. What the whole takes follows from the tasks that are timed and from the longest path behind them, with queues and
+links in their order: so a change of a window is judged by its tasks and some behind it. Heads and tails of a schedule
+serve local searches of job shops in the same way (Taillard, ORSA Journal on Computing 6, 1994).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ gained 1,135; with 1600 it gained 6,646. Twice as many, or half, gained less in 
 
 @dataclass(frozen=True)
 class OrderTiming:
-    """Tasks by their start, in cycles: when each starts and stops, when links are free after each, and the longest path
-    through them, from the begin of all to the end of all."""
+    """Tasks in the ``order`` of their starts: when each starts and stops, when links are free after each, and the longest
+    path through them, from the begin of all to the end of all; all in cycles."""
 
     order: list[int]
     starts: list[float]

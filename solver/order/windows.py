@@ -1,8 +1,9 @@
 """CP-SAT on windows of a schedule, from its begin to its end, again and again as long as that helps.
 
 A few windows are solved at a time, independent questions for workers. Each answer is judged by the longest path
-through its window (:mod:`.timed_order`), and one that helps is given to all tasks behind the window that are equal to
-its own (:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched any more.
+through its window and what comes behind it (:mod:`.timed_order`), and one that helps is given to all tasks behind the
+window that are equal to its own (:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched
+any more.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..parallel.workers import Workers
 from .equal_tasks import EqualTasks
 from .list_schedule import OrderProblem, Schedule
 from .model import Window, improved
-from .timed_order import TimedOrder
+from .timed_order import LOOK_AHEAD, TimedOrder
 
 WIDTHS = (200, 400)
 """Tasks of a window: of 200, most are solved to optimality in less than a tenth of a second; those of 400 are searched
@@ -33,9 +34,9 @@ WINDOW_WALL_CLOCK = 10.0
 """Seconds after which the clock ends a window; its deterministic limit is to come long before."""
 TOGETHER = 4
 """Windows that are solved before their answers are judged. Chosen."""
-SEARCH_SECONDS, COPY_SECONDS, TIMING_SECONDS = 1.25e-4, 2e-5, 1e-5
-"""About what each task of a window takes that is searched, each of a copy that is tried, and each of the whole in a
-pass."""
+SEARCH_SECONDS, JUDGING_SECONDS, TIMING_SECONDS = 2.5e-4, 2e-5, 1e-5
+"""About what each task of a window takes that is searched, each that an answer or a copy is judged by, and each of the
+whole in a pass."""
 COVERED = 0.75
 """A window of which such a part has been given the order of equal tasks is not searched. Chosen."""
 SPREAD = 3
@@ -133,7 +134,10 @@ class WindowPass:
                 if answer.interrupted:
                     self.interrupted = True
                     return
-                if answer.tasks is not None and self._change(answer.tasks):
+                if answer.tasks is None:
+                    continue
+                self.seconds += self._judging_seconds(answer.tasks)
+                if self._change(answer.tasks):
                     self._copy(answer.tasks, places.start, seconds)
 
     def _change(self, tasks: Sequence[int]) -> bool:
@@ -145,13 +149,16 @@ class WindowPass:
                 self._earlier = [*self._earlier[-1:], list(self.order.tasks)]
         return changed
 
+    def _judging_seconds(self, tasks: Sequence[int]) -> float:
+        return JUDGING_SECONDS * min(len(tasks) + LOOK_AHEAD, len(self.order.tasks))
+
     def _is_copy(self, places: range) -> bool:
         """Whether most tasks at these places have been given the order of equal ones."""
         return bool(np.mean(self._copied[self.order.tasks[places.start : places.stop]]) > COVERED)
 
     def _copy(self, tasks: tuple[int, ...], place: int, seconds: float) -> None:
         """Try this order on all equal tasks behind this place that the seconds pay for, when the pass comes to them."""
-        takes = COPY_SECONDS * len(tasks)
+        takes = self._judging_seconds(tasks)
         for copy in self._equal.copies(tasks):
             first = self.order.places(copy)[0]
             if first <= place:

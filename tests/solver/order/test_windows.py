@@ -94,7 +94,8 @@ def one_layer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> tuple[OrderProblem, 
 def test_seconds_pay_for_so_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, emitted = one_layer_at_a_time(monkeypatch)
     assert windows.improve_windows(problem, emitted, 0.0, 0, None) == (emitted, replace(NO_EFFORT, limited=True), False)
-    seconds = windows.TIMING_SECONDS * 90 + windows.SEARCH_SECONDS * 3 * 2.5
+    searches, judged = windows.SEARCH_SECONDS * 3 * 2.5, windows.JUDGING_SECONDS * 90 * 2
+    seconds = windows.TIMING_SECONDS * 90 + searches + judged
     better, effort, _ = windows.improve_windows(problem, emitted, seconds, 0, None)
     assert (effort.searches, effort.limited) == (2, True) and better.cycles < emitted.cycles
 
@@ -111,9 +112,9 @@ def test_copies_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "TOGETHER", 1)
     problem = OrderProblem(layers(30))
     one = windows.WindowPass(problem, problem.in_order(range(90)), EqualTasks(problem))
-    seconds = windows.SEARCH_SECONDS * 3 + windows.COPY_SECONDS * 3 * 4.5
+    seconds = windows.SEARCH_SECONDS * 3 + windows.JUDGING_SECONDS * 90 * 5.5
     one.search(windows.pass_windows(90, 3, 0), seconds, 0, None)
-    # The layer that is searched, and four more.
+    # The layer that is searched, and four more: each is judged with the whole.
     assert one.unpaid and one.effort.searches == 1 and one.seconds <= seconds
     assert problem.in_order(one.order.tasks).cycles == 30 * 101 - 5 * 50
 
