@@ -23,8 +23,8 @@ gained 1,135; with 1600 it gained 6,646. Twice as many, or half, gained less in 
 
 @dataclass(frozen=True)
 class OrderTiming:
-    """Tasks in the ``order`` of their starts: when each starts and stops, when links are free after each, and the longest
-    path through them, from the begin of all to the end of all; all in cycles."""
+    """Tasks in the ``order`` of their starts, in cycles: when each starts and stops, when links are free after it, and
+    the longest path through them, from the begin of all to the end of all."""
 
     order: list[int]
     starts: list[float]
