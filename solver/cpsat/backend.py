@@ -78,13 +78,17 @@ def weighted(terms: Sequence[Expr], weights: Sequence[int]) -> Expr:
 
 
 class Model:
-    """A constraint model under construction; every number in it is an integer."""
+    """A constraint model under construction; every number in it is an integer.
 
-    def __init__(self, name: str = "") -> None:
+    Without ``prepared``, it is searched as it is: no presolve, probing, symmetries or linear relaxation.
+    """
+
+    def __init__(self, name: str = "", *, prepared: bool = True) -> None:
         self.proto = cp_model.CpModel()
         self.proto.name = name
         self.intervals = 0
         self.guided = False
+        self.prepared = prepared
         self._stack: list[str] = []
         self._hints: dict[int, tuple[Var, int]] = {}
 
@@ -262,9 +266,11 @@ def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = 
     if model.guided:
         # The order decides: anything that only prepares or bounds the search costs more than the search.
         p.search_branching = cp_model.FIXED_SEARCH
+    if model.guided or not model.prepared:
         p.linearization_level = 0
         p.cp_model_probing_level = 0
         p.symmetry_level = 0
+    p.cp_model_presolve = model.prepared
     closed = model.close()
     began = time.perf_counter()
     watcher = _Watcher()

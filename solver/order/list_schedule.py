@@ -39,6 +39,11 @@ class OrderProblem:
     def __init__(self, tasks: TaskGraph) -> None:
         self.tasks = tasks
         self.queue = tasks.queue
+        # Parts of costs, which are looked at millions of times.
+        self.issue = [cost.issue for cost in tasks.cost]
+        self.body = [cost.body for cost in tasks.cost]
+        self.latency = [cost.latency for cost in tasks.cost]
+        self.crossings = [cost.links for cost in tasks.cost]
         self.after: Lagged = [[] for _ in tasks.queue]
         self.before: Lagged = [[] for _ in tasks.queue]
         for task, earlier in enumerate(tasks.after):

@@ -34,9 +34,11 @@ WINDOW_WALL_CLOCK = 10.0
 """Seconds after which the clock ends a window; its deterministic limit is to come long before."""
 TOGETHER = 4
 """Windows that are solved before their answers are judged. Chosen."""
-SEARCH_SECONDS, JUDGING_SECONDS, TIMING_SECONDS = 2.5e-4, 2e-5, 1e-5
-"""About what each task of a window takes that is searched, each that an answer or a copy is judged by, and each of the
-whole in a pass."""
+SEARCH_SECONDS, JUDGING_SECONDS, TIMING_SECONDS = 1e-4, 1e-5, 3e-5
+"""About what each task of a window takes before it is searched, each that an answer or a copy is judged by, and each of
+the whole in a pass."""
+WORK_SECONDS = 4.0
+"""About what a deterministic second of a search takes."""
 COVERED = 0.75
 """A window of which such a part has been given the order of equal tasks is not searched. Chosen."""
 SPREAD = 3
@@ -72,13 +74,11 @@ def improve_windows(
             # A longer timeout pays for more windows.
             effort = replace(effort, limited=effort.limited or one.unpaid)
             fruitless += 1
-            for order in one.orders:
-                timed = problem.in_order(order)
-                if timed.cycles < best.cycles:
-                    best, fruitless = timed, 0
-                    point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
-                    effort = replace(effort, points=thinned((*effort.points, point)))
-                    break
+            timed = problem.in_order(one.order.tasks)
+            if timed.cycles < best.cycles:
+                best, fruitless = timed, 0
+                point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
+                effort = replace(effort, points=thinned((*effort.points, point)))
             offset = width // 2 - offset
     return WindowSearch(best, effort, interrupted=False)
 
@@ -93,31 +93,20 @@ class WindowPass:
         self.order = TimedOrder(problem, schedule)
         self.seconds, self.effort = 0.0, NO_EFFORT
         self.unpaid, self.interrupted = False, False
-        self._changes = 0
-        # After the last two powers of two of changes.
-        self._earlier: list[list[int]] = []
+        # The whole took the least cycles at this place, with the changes that there were.
+        self._least, self._least_place, self._least_state = schedule.cycles, 0, self.order.state
+        self._changed = False
         self._equal = equal
         # (the place of the first, which copy, its tasks in the order to try)
         self._copies: list[tuple[int, int, tuple[int, ...]]] = []
         self._numbers = count()
         self._copied = np.zeros(len(schedule.order), dtype=np.bool_)
 
-    @property
-    def orders(self) -> list[list[int]]:
-        """With all changes, and with about a half and a quarter of them; none if nothing has changed.
-
-        All together may take longer: transfers that begin at other times meet on links in another order, and what was
-        changed in front of an earlier change was judged by what came behind it before.
-        """
-        if not self._changes:
-            return []
-        everything = list(self.order.tasks)
-        return [everything, *(order for order in reversed(self._earlier) if order != everything)]
-
     def search(self, windows: Sequence[range], seconds: float, seed: int, workers: Workers | None) -> None:
         """Change the order by windows, given by their places, and by copies where the seconds pay for no more."""
         for first in range(0, len(windows), TOGETHER):
             together = windows[first : first + TOGETHER]
+            self._keep_or_undo(together[0].start, LOOK_AHEAD)
             self._try_copies(together[-1].stop)
             questions: dict[range, Window] = {}
             for places in together:
@@ -131,6 +120,7 @@ class WindowPass:
             for places, answer in zip(questions, _answers(list(questions.values()), seed, workers), strict=True):
                 # Longer timeouts do not give a window more.
                 self.effort += replace(answer.effort, points=(), limited=False)
+                self.seconds += WORK_SECONDS * answer.effort.deterministic_seconds
                 if answer.interrupted:
                     self.interrupted = True
                     return
@@ -139,15 +129,30 @@ class WindowPass:
                 self.seconds += self._judging_seconds(answer.tasks)
                 if self._change(answer.tasks):
                     self._copy(answer.tasks, places.start, seconds)
+        self._keep_or_undo(len(self.order.tasks), 0)
 
     def _change(self, tasks: Sequence[int]) -> bool:
         """Change the order if that helps."""
         changed = self.order.change(tasks)
-        if changed:
-            self._changes += 1
-            if self._changes.bit_count() == 1:
-                self._earlier = [*self._earlier[-1:], list(self.order.tasks)]
+        self._changed |= changed
         return changed
+
+    def _keep_or_undo(self, place: int, patience: int) -> None:
+        """Keep the changes so far if the whole takes fewer cycles since; undo the last ones if it takes more and no
+        place of ``patience`` back it took as few.
+
+        Each change helped those behind it that it was judged by. Transfers that begin at other times meet others on
+        links, ever farther behind it.
+        """
+        cycles = self.order.cycles_at(place)
+        if cycles <= self._least:
+            if self._changed:
+                self._least_state, self._changed = self.order.state, False
+            self._least, self._least_place = cycles, place
+        elif self._changed and place - self._least_place > patience:
+            self.order.go_back(self._least_state)
+            self._least_state, self._changed = self.order.state, False
+            self._least, self._least_place = self.order.cycles_at(place), place
 
     def _judging_seconds(self, tasks: Sequence[int]) -> float:
         return JUDGING_SECONDS * min(len(tasks) + LOOK_AHEAD, len(self.order.tasks))

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from girih.ir.isa.timing import Cost
 from girih.ir.semantics.task_graph import TaskGraph
 from girih.solver.order import timed_order
 from girih.solver.order.list_schedule import OrderProblem
@@ -123,3 +124,38 @@ def test_times_follow_changes(seed: int) -> None:
     assert window.start == tuple(ceil(s) for s in start)
     assert window.duration == tuple(ceil(e - s) for s, e in zip(start, stop, strict=True))
     check_schedule(tasks, problem.in_order(order.tasks))
+
+
+@pytest.mark.parametrize("seed", sampled(range(30)))
+def test_links_serve_transfers_as_they_begin_wherever_changes_were(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole is timed part by part; a transfer may begin before others that lie in an earlier part."""
+    monkeypatch.setattr(timed_order, "LOOK_AHEAD", 20)
+    random = Random(seed)
+    tasks = random_tasks(random, 400, queues=5, links=2)
+    problem = OrderProblem(tasks)
+    order = TimedOrder(problem, problem.forward([random.random() for _ in range(400)]))
+    for first in range(0, 400, 8):
+        wanted = order.tasks[first : first + 8]
+        random.shuffle(wanted)
+        order.change(wanted)
+    cycles, whole = order.cycles_at(400), problem.in_order(order.tasks)
+    assert cycles == whole.cycles
+    assert order.window(range(400)).start == tuple(ceil(s) for s in whole.start)
+
+
+def test_changes_are_undone() -> None:
+    """Of two queues, the second works on what the first has done; what takes it longest comes last."""
+    count = 20
+    tasks = TaskGraph(
+        queues=("A", "B"), computes=(True, True), link_rates=(4.0,), queue=(0,) * count + (1,) * count,
+        cost=tuple(Cost(0, body, 0, links=((0, body),)) for body in (*range(count, 0, -1), *range(1, count + 1))),
+        after=((),) * count + tuple((task,) for task in range(count)), slot=(0,) * (2 * count),
+    )  # fmt: skip
+    problem = OrderProblem(tasks)
+    order = TimedOrder(problem, problem.in_order([*range(count), *range(2 * count - 1, count - 1, -1)]))
+    assert order.change(sorted(range(count, 2 * count)))
+    before, state, window = list(order.tasks), order.state, order.window(range(2 * count))
+    assert order.change([*reversed(range(count)), *reversed(range(count, 2 * count))]) and order.tasks != before
+    order.go_back(state)
+    assert order.tasks == before and order.window(range(2 * count)) == window
+    assert order.cycles_at(2 * count) == problem.in_order(before).cycles
