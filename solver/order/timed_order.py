@@ -27,7 +27,7 @@ whole took 2,865,193; with 50 of them, both were 2,854,684. Chosen to be more th
 
 @dataclass(frozen=True)
 class OrderTiming:
-    """Tasks in the ``order`` of their starts, in cycles: when each starts and stops, and when links are free after it."""
+    """Tasks in the ``order`` of their starts, in cycles: when each starts and stops, when links are free after it."""
 
     order: list[int]
     starts: list[float]
@@ -134,14 +134,13 @@ class TimedOrder:
 
     def _timed_behind(self, tasks: Sequence[int]) -> range:
         """From the first of these tasks to the last, when all by which a change of them is judged have been timed."""
-        timed = -1
-        while self._timed > timed:
-            # Tasks that are timed come to the places of their starts.
-            timed = self._timed
-            changed = self.places(tasks)
+        while True:
+            changed, timed = self.places(tasks), self._timed
             places = range(changed[0], changed[-1] + 1)
             self.time_until(self._judged(places).stop)
-        return places
+            if self._timed == timed:
+                return places
+            # Tasks come to the places of their starts when they are timed.
 
     def _judged(self, places: range) -> range:
         """The places by which a change of these is judged.
