@@ -66,8 +66,8 @@ class Window:
 
 def improved(data: Window, budget: Budget, seed: int) -> tuple[tuple[int, ...] | None, Solution]:
     """The tasks of a window by better starts, if CP-SAT finds any."""
-    # Measured on windows of 200 tasks of Conformer, ResNet-50 and DenseNet-121: the same answers or better ones in a
-    # third of the time.
+    # Measured on windows of 200 tasks of Conformer, ResNet-50 and DenseNet-121: the same answers or better ones in
+    # about a third of the time.
     model = Model("order of a window", prepared=False)
     # Starts are rounded up: a little later than the schedule must be possible.
     horizon = 1 + max(

@@ -3,7 +3,7 @@
 A few windows are solved at a time, independent questions for workers. Each answer is judged by the longest path
 through its window and what comes behind it (:mod:`.timed_order`), and one that helps is given to all tasks behind the
 window that are equal to its own (:mod:`.equal_tasks`), which are judged in the same way and mostly need not be searched
-any more.
+any more. Changes for which the whole takes longer, farther behind them, are undone.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ SEARCH_SECONDS, JUDGING_SECONDS, TIMING_SECONDS = 1e-4, 1e-5, 3e-5
 the whole in a pass."""
 WORK_SECONDS = 4.0
 """About what a deterministic second of a search takes."""
+ROUNDING = 1e-6
+"""Cycles by which sums of the same path may differ."""
 COVERED = 0.75
 """A window of which such a part has been given the order of equal tasks is not searched. Chosen."""
 SPREAD = 3
@@ -93,7 +95,7 @@ class WindowPass:
         self.order = TimedOrder(problem, schedule)
         self.seconds, self.effort = 0.0, NO_EFFORT
         self.unpaid, self.interrupted = False, False
-        # The whole took the least cycles at this place, with the changes that there were.
+        # What the whole takes with the changes that are kept, and the place at which it took that.
         self._least, self._least_place, self._least_state = schedule.cycles, 0, self.order.state
         self._changed = False
         self._equal = equal
@@ -101,6 +103,7 @@ class WindowPass:
         self._copies: list[tuple[int, int, tuple[int, ...]]] = []
         self._numbers = count()
         self._copied = np.zeros(len(schedule.order), dtype=np.bool_)
+        self._least_copied = self._copied.copy()
 
     def search(self, windows: Sequence[range], seconds: float, seed: int, workers: Workers | None) -> None:
         """Change the order by windows, given by their places, and by copies where the seconds pay for no more."""
@@ -138,21 +141,30 @@ class WindowPass:
         return changed
 
     def _keep_or_undo(self, place: int, patience: int) -> None:
-        """Keep the changes so far if the whole takes fewer cycles since; undo the last ones if it takes more and no
-        place of ``patience`` back it took as few.
+        """Keep the changes so far if the whole takes no more cycles since. If it takes more, and took as few as before
+        the changes at none of the last ``patience`` places, undo the changes since then, unless it takes more without.
 
         Each change helped those behind it that it was judged by. Transfers that begin at other times meet others on
         links, ever farther behind it.
         """
         cycles = self.order.cycles_at(place)
-        if cycles <= self._least:
-            if self._changed:
-                self._least_state, self._changed = self.order.state, False
-            self._least, self._least_place = cycles, place
+        if cycles <= self._least + ROUNDING:
+            self._keep(place, min(cycles, self._least))
         elif self._changed and place - self._least_place > patience:
+            changed, copied = self.order.state, self._copied
             self.order.go_back(self._least_state)
-            self._least_state, self._changed = self.order.state, False
-            self._least, self._least_place = self.order.cycles_at(place), place
+            self._copied = self._least_copied
+            without = self.order.cycles_at(place)
+            if without > cycles:
+                self.order.go_back(changed)
+                self._copied = copied
+            self._keep(place, min(cycles, without))
+
+    def _keep(self, place: int, cycles: float) -> None:
+        """Changes so far are not undone any more; with them, the whole takes so many cycles at this place."""
+        if self._changed:
+            self._least_state, self._least_copied, self._changed = self.order.state, self._copied.copy(), False
+        self._least, self._least_place = cycles, place
 
     def _judging_seconds(self, tasks: Sequence[int]) -> float:
         return JUDGING_SECONDS * min(len(tasks) + LOOK_AHEAD, len(self.order.tasks))

@@ -159,3 +159,29 @@ def test_changes_are_undone() -> None:
     order.go_back(state)
     assert order.tasks == before and order.window(range(2 * count)) == window
     assert order.cycles_at(2 * count) == problem.in_order(before).cycles
+
+
+def test_a_task_that_outlasts_all_behind_it_counts_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed_order, "LOOK_AHEAD", 5)
+    count = 200
+    tasks = TaskGraph(
+        queues=("A", "B"), computes=(True, True), link_rates=(), queue=(0, *(1,) * count),
+        cost=(Cost(0, 1_000, 0), *(Cost(0, 1, 0),) * count), after=((),) * (count + 1), slot=(0,) * (count + 1),
+    )  # fmt: skip
+    problem = OrderProblem(tasks)
+    order = TimedOrder(problem, problem.in_order(range(count + 1)))
+    assert order.cycles_at(count + 1) == 1_000
+
+
+def test_transfers_that_begin_at_first_are_served_in_their_order() -> None:
+    """As all others that begin together, whatever the numbers of their queues."""
+    tasks = TaskGraph(
+        queues=("A", "B", "C"), computes=(True, True, True), link_rates=(1.0,), queue=(0, 1, 2),
+        cost=(Cost(0, 5, 0, links=((0, 50),)), Cost(0, 5, 0, links=((0, 50),)), Cost(0, 15, 0)),
+        after=((), (), (0,)), slot=(0, 0, 0),
+    )  # fmt: skip
+    problem = OrderProblem(tasks)
+    for first, second in ((0, 1), (1, 0)):
+        schedule = problem.in_order((first, second, 2))
+        assert (schedule.stop[first], schedule.stop[second]) == (50, 100)
+        check_schedule(tasks, schedule)
