@@ -264,9 +264,9 @@ def solve(model: Model, *, budget: Budget, seed: int = 0, watch: Watch | None = 
     p.max_time_in_seconds = budget.seconds
     p.catch_sigint_signal = False
     if model.guided:
-        # The order decides: anything that only prepares or bounds the search costs more than the search.
         p.search_branching = cp_model.FIXED_SEARCH
     if model.guided or not model.prepared:
+        # Anything that only prepares or bounds such a search costs more than the search.
         p.linearization_level = 0
         p.cp_model_probing_level = 0
         p.symmetry_level = 0

@@ -108,6 +108,13 @@ class OrderProblem:
                 if lag:
                     heappush(events, (end + lag, other, task))
 
+        def issue_able(time: float) -> None:
+            idle = [number for number in able if ready[number] and not busy[number]]
+            # Links serve those that begin together in this order.
+            for number in sorted(idle, key=lambda n: ready[n][0]):
+                issue(number, time)
+            able.clear()
+
         def released(task: int) -> None:
             missing[task] -= 1
             if not missing[task]:
@@ -118,26 +125,21 @@ class OrderProblem:
         for task in range(count):
             if not missing[task]:
                 heappush(ready[queue[task]], (priority[task], task))
-        time = 0.0
         able.update(range(len(ready)))
-        while able:
-            idle = [number for number in able if ready[number] and not busy[number]]
-            # Links serve those that begin together in this order.
-            for number in sorted(idle, key=lambda n: ready[n][0]):
-                issue(number, time)
-            able.clear()
-            while events and not able:
-                time = events[0][0]
-                while events and events[0][0] == time:
-                    _, waiting, task = heappop(events)
-                    if waiting >= 0:
-                        released(waiting)
-                        continue
-                    busy[queue[task]] = False
-                    able.add(queue[task])
-                    for other, lag in then[task]:
-                        if not lag:
-                            released(other)
+        issue_able(0.0)
+        while events:
+            time = events[0][0]
+            while events and events[0][0] == time:
+                _, waiting, task = heappop(events)
+                if waiting >= 0:
+                    released(waiting)
+                    continue
+                busy[queue[task]] = False
+                able.add(queue[task])
+                for other, lag in then[task]:
+                    if not lag:
+                        released(other)
+            issue_able(time)
         return Schedule(tuple(order), tuple(start), tuple(stop), max(stop, default=0.0))
 
 

@@ -111,7 +111,7 @@ class TimedOrder:
             self._put(places, timing)
 
     def change(self, tasks: Sequence[int]) -> bool:
-        """Give the places of these tasks to them in this order if the longest path through these and some places behind
+        """Give the places of these tasks to them in this order if the longest path through these and some places around
         them, with links, gets shorter by it.
 
         The whole takes fewer cycles then if no other path is as long.
@@ -202,8 +202,8 @@ class TimedOrder:
     def _timing(self, places: range, tasks: Sequence[int], limit: float = inf) -> OrderTiming | None:
         """What tasks of these places take if each queue issues its own in this order; times before them are right.
 
-        Links serve transfers as they begin: the tasks that begin together in this order. ``None`` if that takes as many
-        cycles as the ``limit``.
+        Links serve transfers as they begin: the tasks that begin together in this order. ``None`` if that takes
+        ``limit`` cycles or more.
         """
         problem, queue, rates = self._problem, self._problem.queue, self._problem.tasks.link_rates
         issue, body, latency, crossings = problem.issue, problem.body, problem.latency, problem.crossings

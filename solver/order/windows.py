@@ -38,7 +38,7 @@ SEARCH_SECONDS, JUDGING_SECONDS, TIMING_SECONDS = 1e-4, 1e-5, 3e-5
 """About what each task of a window takes before it is searched, each that an answer or a copy is judged by, and each of
 the whole in a pass."""
 WORK_SECONDS = 4.0
-"""About what a deterministic second of a search takes."""
+"""About how many seconds a deterministic second of a search takes."""
 ROUNDING = 1e-6
 """Cycles by which sums of the same path may differ."""
 COVERED = 0.75
@@ -76,8 +76,10 @@ def improve_windows(
             # A longer timeout pays for more windows.
             effort = replace(effort, limited=effort.limited or one.unpaid)
             fruitless += 1
-            timed = problem.in_order(one.order.tasks)
-            if timed.cycles < best.cycles:
+            if (
+                one.order.tasks != list(best.order)
+                and (timed := problem.in_order(one.order.tasks)).cycles < best.cycles
+            ):
                 best, fruitless = timed, 0
                 point = SearchPoint(effort.deterministic_seconds, best.cycles, None)
                 effort = replace(effort, points=thinned((*effort.points, point)))

@@ -154,6 +154,13 @@ def test_the_last_changes_are_undone_at_the_end(monkeypatch: pytest.MonkeyPatch)
     assert changed_layers(one.order.tasks) == [*range(29)]
 
 
+def test_an_order_that_no_pass_has_changed_is_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = OrderProblem(layers(3))
+    best = windows.improve_windows(problem, problem.in_order(range(9)), 10.0, 0, None).schedule
+    monkeypatch.delattr(OrderProblem, "in_order")
+    assert windows.improve_windows(problem, best, 10.0, 0, None).schedule == best
+
+
 def test_copies_are_equal_and_share_no_task() -> None:
     problem = OrderProblem(layers(5))
     equal = EqualTasks(problem)
